@@ -264,6 +264,12 @@ class Claim:
         """How a number is written."""
         return ".2f" if self.factor == 100 else ".4g"
 
+    def brief(self, difference: float) -> str:
+        """Write a difference with its sign in few digits."""
+        value = self.factor * difference
+        digits = ".2f" if self.factor == 100 else ".0f" if abs(value) >= 10 else ".2g"
+        return f"{value:+{digits}}".replace("-", "\N{MINUS SIGN}")
+
     def table(self) -> pd.DataFrame:
         """Lay the comparison out as a page shows it: a row for each variant, shares in per cent."""
         rows, factor, digits = self.comparison, self.factor, self.digits
