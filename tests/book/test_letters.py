@@ -14,8 +14,7 @@ from study import ROOT
 THEORY = ROOT / "notebooks" / "theory"
 GLOSSARY = ROOT / "book" / "glossary.md"
 
-# The errata quote the papers, whose letters are not the book's.
-PAGES = sorted(path for path in THEORY.glob("*.md") if path.stem != "errata")
+PAGES = sorted(THEORY.glob("*.md"))
 
 GREEK = frozenset(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho varrho "
