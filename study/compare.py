@@ -29,6 +29,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from study.methods import method_name
+
 Side = Mapping[str, Any] | float
 """One side of a comparison: see :func:`compare`."""
 
@@ -36,6 +38,8 @@ YES, NO, NOT_AS_LARGE, OPEN, NOT_RUN = "yes", "no", "not as large", "open", "not
 
 _SHARES = re.compile("accuracy|confidence|_ece|gap|oscillation|excess|conflict_late")
 """Metrics that are written in per cent, and their differences in percentage points."""
+_COUNTS = re.compile("lost|errors")
+"""Metrics that are numbers of samples."""
 
 WORDS: Mapping[str, Mapping[Hashable, str]] = {
     "dataset": {
@@ -209,7 +213,11 @@ def _joined(words: Iterable[str]) -> str:
 def _method(method: Mapping[str, Any], column: str, metric: str) -> str:
     """Name a method in a table, as ``β = 0.1``; with its own metric, as ``β = 0.1, link``."""
     names = {"beta": "β = {:g}", "temperature": "τ = {:g}", "learning_rate": "rate {:g}"}
-    words = [names.get(name, "{}").format(value) for name, value in method.items()]
+    names |= {"units": "{:g} units", "train_samples": "{:,} samples"}
+    words = [
+        names.get(name, "{}").format(method_name(value) if isinstance(value, str) else value)
+        for name, value in method.items()
+    ]
     after = column.removeprefix(metric).strip("_") if column != metric else ""
     return ", ".join(filter(None, [*words, after]))
 
@@ -262,7 +270,7 @@ class Claim:
     @property
     def digits(self) -> str:
         """How a number is written."""
-        return ".2f" if self.factor == 100 else ".4g"
+        return ".2f" if self.factor == 100 else ".0f" if _COUNTS.search(self.metric) else ".3f"
 
     def brief(self, difference: float) -> str:
         """Write a difference with its sign in few digits."""
@@ -278,15 +286,16 @@ class Claim:
             methods, means = rows[f"method{end}"], factor * rows[f"mean{end}"]
             same = methods.nunique() == 1
             return [
-                f"{'' if same else f'{name}: '}{mean:{digits}}"
+                f"{'' if same else f'{name}: '}" + f"{mean:{digits}}".replace("-", "−")
                 for name, mean in zip(methods, means, strict=True)
             ]
 
         ends = factor * rows[["difference", "low", "high"]]
         intervals = [
-            f"{middle:+{digits}} [{low:+{digits}}, {high:+{digits}}]"
+            f"{middle:+{digits}} [{low:+{digits}}, {high:+{digits}}]".replace("-", "−")
             for middle, low, high in ends.itertuples(index=False)
         ]
+        first, second = _heading(rows["method"]), _heading(rows["method_than"])
         return pd.DataFrame(
             {
                 "variant": rows["variant"],
@@ -294,8 +303,8 @@ class Claim:
                     f"{a},\N{NO-BREAK SPACE}{b}" if b > 1 else str(a)
                     for a, b in zip(rows["n"], rows["n_than"], strict=True)
                 ],
-                _heading(rows["method"]): side(""),
-                _heading(rows["method_than"]): side("_than"),
+                first: side(""),
+                second if second != first else f"minus {second}": side("_than"),
                 "training accuracy": [
                     ", ".join(f"{100 * one:.1f}" for one in both if not np.isnan(one))
                     for both in zip(rows["trained"], rows["trained_than"], strict=True)
@@ -315,7 +324,7 @@ class Claim:
         effects = (self.factor * np.array(self.papers)).round(4)
         several = effects.max() > effects.min()
         ends = f" ({effects.min():+.3g} to {effects.max():+.3g})" if several else ""
-        return f"{np.median(effects):+.4g}{ends}"
+        return f"{np.median(effects):+.4g}{ends}".replace("-", "−")
 
     def _repr_html_(self) -> str:
         said = "" if self.paper == "ours" else f" {self.paper}"
