@@ -116,7 +116,7 @@ def table() -> pd.DataFrame:
         row = {"": f"{{ref}}`{name} <{page_of(name)}>`", "claim": entry["claim"]}
         if "compare" in entry:
             decided = decide(name)
-            row["papers"] = decided.brief(np.median(decided.papers)) if decided.papers else ""
+            row["papers"] = decided.written(np.median(decided.papers)) if decided.papers else ""
             row["here"] = _differences(decided)
             row["answer"] = decided.word if len(decided.word) <= LINE else _counted(decided)
         else:
@@ -139,10 +139,10 @@ def _differences(decided: Claim) -> str:
         return ""
     if len(rows) == 1:
         one = rows.iloc[0]
-        interval = f"[{decided.brief(one['low'])}, {decided.brief(one['high'])}]"
-        return f"{decided.brief(one['difference'])} {interval}"
+        interval = f"[{decided.written(one['low'])}, {decided.written(one['high'])}]"
+        return f"{decided.written(one['difference'])} {interval}"
     least, most = rows["difference"].min(), rows["difference"].max()
-    return f"{decided.brief(least)} to {decided.brief(most)} ({len(rows)})"
+    return f"{decided.written(least)} to {decided.written(most)} ({len(rows)})"
 
 
 def listed(part: str) -> Any:
