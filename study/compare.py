@@ -272,6 +272,10 @@ class Claim:
         """How a number is written."""
         return ".2f" if self.factor == 100 else ".0f" if _COUNTS.search(self.metric) else ".3f"
 
+    def written(self, difference: float) -> str:
+        """Write a difference with its sign, shares in percentage points."""
+        return f"{self.factor * difference:+{self.digits}}".replace("-", "−")
+
     def table(self) -> pd.DataFrame:
         """Lay the comparison out as a page shows it: a row for each variant, shares in per cent."""
         rows, factor, digits = self.comparison, self.factor, self.digits
@@ -284,10 +288,9 @@ class Claim:
                 for name, mean in zip(methods, means, strict=True)
             ]
 
-        ends = factor * rows[["difference", "low", "high"]]
         intervals = [
-            f"{middle:+{digits}} [{low:+{digits}}, {high:+{digits}}]".replace("-", "−")
-            for middle, low, high in ends.itertuples(index=False)
+            f"{self.written(middle)} [{self.written(low)}, {self.written(high)}]"
+            for middle, low, high in rows[["difference", "low", "high"]].itertuples(index=False)
         ]
         first, second = _heading(rows["method"]), _heading(rows["method_than"])
         return pd.DataFrame(

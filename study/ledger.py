@@ -110,17 +110,19 @@ def table() -> pd.DataFrame:
     Of a claim with several variants the differences go from the smallest to the largest. An answer
     that is too long for a line counts the variants; the claim's page names them.
     """
+    ordered = dict(sorted(entries().items(), key=lambda one: one[0].startswith("B")))
     rows = []
-    for name, entry in sorted(entries().items(), key=lambda one: one[0].startswith("B")):
+    for name, entry in ordered.items():
         row = {"": f"{{ref}}`{name} <{page_of(name)}>`", "claim": entry["claim"]}
         if "compare" in entry:
             decided = decide(name)
-            row |= {"the papers": decided.printed(), "here": _differences(decided)}
-            row |= {"answer": decided.word if len(decided.word) <= LINE else _counted(decided)}
+            row["papers"] = decided.written(np.median(decided.papers)) if decided.papers else ""
+            row["here"] = _differences(decided)
+            row["answer"] = decided.word if len(decided.word) <= LINE else _counted(decided)
         else:
-            row |= {"the papers": "", "here": "", "answer": NO_WORD}
+            row |= {"papers": "", "here": "", "answer": NO_WORD}
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, list(ordered))
 
 
 def _counted(decided: Claim) -> str:
@@ -135,41 +137,15 @@ def _differences(decided: Claim) -> str:
     rows = decided.comparison.dropna(subset="difference")
     if rows.empty:
         return ""
-    digits, factor = decided.digits, decided.factor
-    middle = factor * rows["difference"]
     if len(rows) == 1:
-        low, high = factor * rows["low"].iloc[0], factor * rows["high"].iloc[0]
-        text = f"{middle.iloc[0]:+{digits}} [{low:+{digits}}, {high:+{digits}}]"
-    else:
-        text = f"{middle.min():+{digits}} to {middle.max():+{digits}} ({len(rows)})"
-    return text.replace("-", "−")
+        one = rows.iloc[0]
+        interval = f"[{decided.written(one['low'])}, {decided.written(one['high'])}]"
+        return f"{decided.written(one['difference'])} {interval}"
+    least, most = rows["difference"].min(), rows["difference"].max()
+    return f"{decided.written(least)} to {decided.written(most)} ({len(rows)})"
 
 
 def listed(part: str) -> Any:
     """Read another part of the list: ``"derived"`` or ``"not run"``."""
     whole = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))
     return whole[part]
-
-
-def in_points() -> pd.DataFrame:
-    """Compare the papers' effects with ours: a row for each variant of a claim, in points.
-
-    Only differences of shares, such as an accuracy, that the papers print have one; a claim that
-    wants a smaller number has its signs turned, so that the right of 0 is what the papers say.
-    """
-    rows = []
-    for name, entry in entries().items():
-        if "compare" not in entry:
-            continue
-        decided = decide(name)
-        if not decided.papers or decided.factor == 1:
-            continue
-        sign = -1 if entry["compare"].get("smaller") else 1
-        for one in decided.comparison.dropna(subset="difference").itertuples():
-            ends = sorted(sign * 100 * end for end in (one.low, one.high))
-            rows.append(
-                {"name": name, "claim": entry["claim"], "variant": one.variant, "word": one.word}
-                | {"difference": sign * 100 * one.difference, "low": ends[0], "high": ends[1]}
-                | {"paper": sign * 100 * float(np.median(decided.papers))}
-            )
-    return pd.DataFrame(rows)

@@ -76,7 +76,7 @@ def as_text(entry: nodes.Node) -> str:
         >>> as_text(nodes.entry("", nodes.paragraph("", "", formula)))
         '|p - q⁻¹(θ₀)|'
     """
-    text = entry.astext()
+    text = without_tags(entry)
     for formula in entry.findall(nodes.math):
         plain = COMMAND.sub(lambda found: SYMBOLS.get(found[1], ""), formula.astext())
         plain = plain.replace("| ", "|")
@@ -86,12 +86,20 @@ def as_text(entry: nodes.Node) -> str:
     return " ".join(text.split())
 
 
+def without_tags(entry: nodes.Node) -> str:
+    """The text of a cell without the tags of a drawing in it."""
+    text = entry.astext()
+    for raw in entry.findall(nodes.raw):
+        text = text.replace(raw.astext(), "")
+    return text
+
+
 def in_words(entry: nodes.Node, *, whole: bool = False) -> str:
     """The text of a cell, in which a formula is one word, since it does not break.
 
     A number with its interval is one word, too, if it is to be whole.
     """
-    text = entry.astext()
+    text = without_tags(entry)
     for formula in entry.findall(nodes.math):
         text = text.replace(formula.astext(), formula.astext().replace(" ", ""))
     return (

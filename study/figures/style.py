@@ -84,7 +84,14 @@ def beta_linestyle(beta: float) -> str:
 
 
 def beta_label(beta: float) -> str:
-    """Write the label of a β in a legend."""
+    """Write the label of a β in a legend, a power of ten below 0.001 as one.
+
+    >>> beta_label(0.01), beta_label(1e-6)
+    ('β = 0.01', 'β = $10^{-6}$')
+    """
+    power = round(math.log10(beta))
+    if power < -3 and math.isclose(beta, 10.0**power):
+        return f"β = $10^{{{power}}}$"
     return f"β = {beta:g}"
 
 

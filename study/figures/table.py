@@ -1,6 +1,5 @@
 """Tables of the book and their cells."""
 
-import html
 import math
 import numbers
 import re
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup, escape
 
 MISSING = "–"
 """What stands in a cell without a number."""
@@ -50,7 +50,8 @@ class Table:
         ]
         rows = ((f"**{row[0]}**", *row[1:]) if _heads(row) else row for row in self.rows)
         header = [
-            text.replace(" = ", "\u00a0=\u00a0") for text in self.header
+            text if isinstance(text, Markup) else str(text).replace(" = ", "\u00a0=\u00a0")
+            for text in self.header
         ]  # "β = 1" stays in one line
         lines = [header, marks, *rows]
         body = "\n".join(
@@ -61,12 +62,12 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Write it for Jupyter, which does not understand MyST; the book prefers the Markdown."""
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
+        head = "".join(f"<th>{escape(text)}</th>" for text in self.header)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
             for row in self.rows
         )
-        caption = f"<caption>{html.escape(self.caption)}</caption>"
+        caption = f"<caption>{escape(self.caption)}</caption>"
         rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         return f"<table>{caption}{rows}</table>"
 
@@ -160,7 +161,7 @@ def table(
         rows.append(tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)))
     columns: list[Any] = frame.columns.tolist()
     header = [
-        ", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else str(column)
+        ", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else column
         for column in columns
     ]
     return Table(tuple(header), tuple(rows), name, caption.strip())
@@ -203,6 +204,8 @@ def _heads(row: Sequence[str]) -> bool:
 
 def _one_line(text: str) -> str:
     """Write a text that cannot end its cell: without line breaks and bare bars."""
+    if isinstance(text, Markup):
+        return text
     return re.sub(r"(?<!\\)\|", r"\\|", _tagless(text))
 
 

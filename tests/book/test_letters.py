@@ -10,8 +10,7 @@ from study import ROOT
 THEORY = ROOT / "notebooks" / "theory"
 GLOSSARY = ROOT / "book" / "glossary.md"
 
-# The errata quote the papers, whose letters are not the book's.
-PAGES = sorted(path for path in THEORY.glob("*.md") if path.stem != "errata")
+PAGES = sorted(THEORY.glob("*.md"))
 
 GREEK = frozenset(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho varrho "
@@ -95,7 +94,7 @@ def test_formulas_and_letters_are_found() -> None:
     found = set().union(*map(letters, formulas(text)))
     assert found == {"x", "n", r"\hat\rho", r"\mathcal W", "q"}
     assert len(PAGES) >= 12
-    assert {"L", r"\gamma", "V"} <= of_page(THEORY / "hinge.md")
+    assert {"L", r"\gamma", "V"} <= of_page(THEORY / "margin.md")
 
 
 def test_the_pages_of_a_letter_use_it() -> None:
