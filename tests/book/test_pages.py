@@ -46,6 +46,11 @@ class TestPage:
         assert any(name.endswith("Loss") for name in called), "the loss"
         assert called & {"load", "table"}, "the data"
 
+    def test_this_run_and_the_runs_at_scale_are_told_apart(self, page: Path) -> None:
+        first = cells(page, "markdown")[0]
+        assert "**on this page**" in first.lower()
+        assert re.search(r"\*\*(below|at the papers' scale)\*\*", first, re.IGNORECASE)
+
     def test_few_names_of_the_study(self, page: Path) -> None:
         names = {
             alias.name
