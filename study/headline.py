@@ -51,14 +51,14 @@ def sentences() -> list[str]:
         f"{five.min():.1f} to {five.max():.1f} points of top-1 accuracy and gains "
         f"{top5.min():.1f} to {top5.max():.1f} of top-5 on CIFAR-100; β = 20 costs "
         f"{twenty.min():.1f} to {twenty.max():.1f}, on networks that have then fitted less.",
-        "**Over-confidence** is that formula plus what the network over-fits, to within "
+        "**Over-confidence** is that formula plus what the network over-fits, with an rms error of "
         f"{error:.0f} points. So the β that calibrates was anything from {calibrated.min():.1f} "
         f"to {calibrated.max():.0f}; a fitted temperature does better almost everywhere and costs "
         "no accuracy.",
         "**Speed** is most of what a small β gains on MNIST; ten times the learning rate gives it "
         "as well.",
-        "**None of the papers' gains** in top-1 accuracy on CIFAR was reproduced, on small "
-        f"networks of 12 to 40 epochs{also}.",
+        "**None of the papers' gains** in top-1 accuracy on CIFAR was reproduced at equal learning "
+        f"rates, on small networks of 12 to 40 epochs{also}.",
     ]
 
 
