@@ -1,6 +1,7 @@
 """The built book in a real browser.
 
-Tested are axe, tables that scroll, the console, the first screen, and how much a page loads.
+Tested are axe, formulas, tables that scroll, the console, the first screen, and how much a page
+loads.
 
 `node tests/book/browser/look.mjs chromium _build/html` prints the numbers that are tested here.
 """
@@ -49,6 +50,12 @@ def shown(found: dict[str, Any]) -> str:
 def test_axe_finds_nothing(seen: Seen) -> None:
     assert not any(page["axe"] for page in seen), shown(
         {page["page"]: page["axe"][:20] for page in seen}
+    )
+
+
+def test_mathjax_reads_every_formula(seen: Seen) -> None:
+    assert not any(page["formulas"] for page in seen), shown(
+        {page["page"]: page["formulas"] for page in seen}
     )
 
 

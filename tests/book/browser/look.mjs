@@ -1,7 +1,7 @@
 // Opens pages of the built book from their files, as a reader would, and prints what it sees, a line for each page:
 //   node look.mjs [--json] CHROMIUM FOLDER [PAGE...]
-// axe in both widths and both themes, tables that scroll sideways, pages that are too wide, messages of the console, what was loaded and how
-// much that is. Without names, all pages. With --json a line holds everything that was seen.
+// axe in both widths and both themes, tables that scroll sideways, pages that are too wide, messages of the console, formulas that MathJax
+// could not read, what was loaded and how much that is. Without names, all pages. With --json a line holds everything that was seen.
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -43,6 +43,10 @@ async function look(name) {
   await tab.setViewport({ width: 1280, height: 800 });
   await tab.goto(pathToFileURL(`${folder}/${name}.html`).href, { waitUntil: "networkidle0", timeout: 120000 });
   await tab.evaluate(() => globalThis.MathJax?.startup?.promise);
+  // an unknown command is shown in red
+  result.formulas = await tab.evaluate(() =>
+    [...document.querySelectorAll("mjx-merror, mjx-container [mathcolor='red']")].map((part) => part.textContent),
+  );
   result.weight = Object.values(result.requests).reduce((sum, size) => sum + Math.max(size, 0), 0);
   await tab.evaluate(axe);
   await tab.addStyleTag({ content: "* { transition: none !important; }" }); // colours change at once
@@ -88,7 +92,7 @@ const row = (...cells) => console.log(cells.map((cell, i) => (i ? String(cell).p
 const tell = (seen) => {
   const kilobytes = (size) => Math.round(size / 1000);
   row(seen.page, seen.axe.length, seen.scrolling[1280].length, seen.scrolling[390].length, seen.wide[1280], seen.wide[390], seen.console.length, kilobytes(seen.weight), kilobytes(seen.whole));
-  const told = [...seen.axe, ...[1280, 390].flatMap((width) => seen.scrolling[width].map((text) => `${width} table ${text}`)), ...seen.console];
+  const told = [...seen.axe, ...seen.formulas.map((text) => `formula: ${text}`), ...[1280, 390].flatMap((width) => seen.scrolling[width].map((text) => `${width} table ${text}`)), ...seen.console];
   told.forEach((text) => console.log(`    ${text}`));
 };
 if (!json) row("page", "axe", "t. 1280", "t. 390", "over", "over 390", "console", "kB", "in all");
