@@ -19,16 +19,15 @@ from gdlib.functional import center_update
 from gdlib.functional._arguments import (
     FLOATING,
     check_boolean,
-    check_runs,
+    check_number,
     check_seeds,
+    check_whole,
     compute_in,
     extremes,
-    is_whole,
     keep,
     readable,
     without_autocast,
 )
-from gdlib.functional.distance import check_rate
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 
@@ -177,10 +176,9 @@ class ClassCenters(_Head):
     ) -> None:
         super().__init__()
         _check_sizes(features, classes)
-        check_runs(runs)
         if rate is not None:
-            check_rate(rate)
-        stack = () if runs is None else (runs,)
+            check_number("rate", rate, "in [0, 1]")
+        stack = () if runs is None else (check_whole("runs", runs, 1),)
         start = torch.zeros(*stack, classes, features)
         self.rate = rate
         if rate is None:
@@ -259,9 +257,8 @@ class GaussianMixtureHead(_Head):
 
 def _check_sizes(features: int, classes: int) -> None:
     """Refuse numbers of features or classes that make no layer."""
-    for name, value in (("features", features), ("classes", classes)):
-        if not is_whole(value, 1):
-            raise ValueError(f"the number of {name} must be a whole number >= 1; got {value!r}")
+    check_whole("the number of features", features, 1)
+    check_whole("the number of classes", classes, 1)
 
 
 def _check_vectors(name: str, vectors: object) -> None:

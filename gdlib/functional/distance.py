@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +11,7 @@ from gdlib.functional._arguments import (
     Reduction,
     broadcasts,
     check_has_values,
+    check_number,
     compute_in,
     extremes,
     softplus,
@@ -42,11 +41,8 @@ def center_loss(
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
         target: class indices ``[N]`` or ``[R, N]``.
         centers: one point for each class, ``[C, D]`` or ``[R, C, D]``.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> features = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
@@ -58,9 +54,7 @@ def center_loss(
         *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV
         2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
-    batch = _of_centers(
-        features, target, centers, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    batch = _of_centers(features, target, centers, weight, ignore_index, reduction)
     values, result_dtype = compute_in(features, "features")
     values = batch.of_counted(values, -1)
     distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
@@ -109,7 +103,7 @@ def center_update(
         1.
     """
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
-    check_rate(rate)
+    check_number("rate", rate, "in [0, 1]")
     towards = torch.where(
         batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0
     )
@@ -160,12 +154,8 @@ def gaussian_mixture_cross_entropy(
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for
             unit covariances.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> distance, labels = torch.tensor([[1.0, 3.0]]), torch.tensor([0])
@@ -204,13 +194,6 @@ def gaussian_mixture_cross_entropy(
     return batch.reduce(losses, of_true=likelihood)
 
 
-def check_rate(rate: Any) -> None:
-    """Refuse what is no number in [0, 1]."""
-    number = isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool)
-    if not number or not 0 <= rate <= 1:
-        raise ValueError(f"rate must be a number in [0, 1]; got {rate!r}")
-
-
 def _check_half_log_determinant(value: object, shape: torch.Size) -> None:
     """Refuse what is no tensor that broadcasts to the distances."""
     if not isinstance(value, Tensor) or not broadcasts(value.shape, shape):
@@ -233,31 +216,21 @@ def _of_centers(
     features: Tensor,
     target: Tensor,
     centers: Tensor,
-    *,
     weight: Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Batch:
     """Check features, class indices, centres and options against each other."""
-    for name, value in (("features", features), ("target", target), ("centers", centers)):
-        if not isinstance(value, Tensor):
-            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
+    if not isinstance(centers, Tensor):
+        raise ValueError(f"centers must be a tensor; got {type(centers).__name__}")
+    if not centers.is_floating_point():
+        raise ValueError(f"centers must be floating point; got {centers.dtype}")
+    classes = centers.shape[-2] if centers.ndim > 1 else 0
+    batch = Batch.of_rows("features", features, target, classes, weight, ignore_index, reduction)
     if centers.device != features.device:
         raise ValueError(
             f"centers are on {centers.device} and features on {features.device}; move them: "
             "centers.to(features.device)"
-        )
-    for name, value in (("features", features), ("centers", centers)):
-        if not value.is_floating_point():
-            raise ValueError(f"{name} must be floating point; got {value.dtype}")
-    if (
-        features.ndim not in (2, 3)
-        or target.shape != features.shape[:-1]
-        or target.is_floating_point()
-    ):
-        raise ValueError(
-            "expected features [N, D] or [R, N, D] with class indices [N] or [R, N]; "
-            f"got {list(features.shape)} and {target.dtype} of shape {list(target.shape)}"
         )
     if (
         centers.ndim != features.ndim
@@ -268,11 +241,4 @@ def _of_centers(
             f"centers of shape {list(centers.shape)} do not fit features of shape "
             f"{list(features.shape)}"
         )
-    return Batch.of_shape(
-        (target.shape[0], centers.shape[-2], *target.shape[1:]),
-        features,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-    )
+    return batch

@@ -14,8 +14,8 @@ from gdlib.functional._arguments import (
     Reduction,
     autocasts,
     check_number,
+    check_whole,
     compute_in,
-    is_whole,
 )
 from gdlib.functional._fused import (
     against_classes,
@@ -98,7 +98,7 @@ def linear_gd_cross_entropy(
         and 8.
     """
     _check(input, linear_weight, linear_bias, block_rows)
-    temperature = _single(temperature)
+    temperature = check_number("temperature", temperature, "> 0")
     parts = [input, linear_weight] if linear_bias is None else [input, linear_weight, linear_bias]
     batch = Batch.of_shape(
         (input.shape[0], linear_weight.shape[0]),
@@ -249,16 +249,6 @@ class _Blocks:
         return losses, gradients
 
 
-def _single(temperature: object) -> float:
-    """Check a temperature that all samples share."""
-    if isinstance(temperature, Tensor):
-        raise ValueError(
-            "temperature must be a finite number > 0, which is the same for all samples; got a "
-            "tensor"
-        )
-    return check_number("temperature", temperature, "> 0")
-
-
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
     """Refuse shapes that make no linear layer."""
     for name, value in (("input", features), ("linear_weight", weight)):
@@ -294,5 +284,5 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
                     "input, linear_weight and linear_bias must have one type; got "
                     f"{features.dtype} and {part.dtype}"
                 )
-    if block_rows is not None and not is_whole(block_rows, 1):
-        raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")
+    if block_rows is not None:
+        check_whole("block_rows", block_rows, 1)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdlib.functional._arguments import check_boolean, is_whole
+from gdlib.functional._arguments import check_boolean, check_whole, is_whole
 
 Prepare = Callable[[Tensor, Tensor | None], Tensor]
 Order = Callable[[int], Tensor]
@@ -141,10 +141,9 @@ class Batches:
         for name, function in (("order", order), ("prepare", prepare), ("draws", draws)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function; got {type(function).__name__}")
-        if not is_whole(size, 1):
-            raise ValueError(f"batch_size must be a whole number >= 1, got {size!r}")
         check_boolean("drop_last")(drop_last)
-        self.prepare, self.draws, self.size, self.device = prepare, draws, int(size), device
+        self.prepare, self.draws, self.device = prepare, draws, device
+        self.size = check_whole("batch_size", size, 1)
         self.seeds: list[int] | None = None
         if order is None:
             self.seeds = _seeds_of_runs(seeds, runs)
