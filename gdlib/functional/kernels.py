@@ -11,13 +11,6 @@ is 1. Nothing waits for the GPU, unless β, τ or weights are tensors on the CPU
 size of the logits is kept but the gradient. Numbers of classes that 16 divides are the fastest:
 only their rows start where a GPU can read 16 bytes at a time.
 
-On an H200, with 32,000 to 131,072 classes, loss and gradient had 0.45 to 0.58 of the speed of a
-copy of the logits in bfloat16, and 0.58 to 0.73 in float32 (:mod:`benchmarks.kernel`). The loss of
-the smallest of these took 0.50 and 0.54 ms, though bfloat16 has half the bytes, and its ten
-instructions a logit need 0.2 ms: programs waited, two on a processor, at seven barriers a block.
-Since then each thread keeps a sum of its own, without barriers, and rows up to 64 kB have blocks
-that let three programs be at work; this has not been timed yet.
-
 Without a GPU, ``TRITON_INTERPRET=1`` in the environment runs the kernel in Python; the tests do.
 """
 

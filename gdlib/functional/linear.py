@@ -97,7 +97,9 @@ def linear_gd_cross_entropy(
         The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5
         and 8.
     """
-    _check(input, linear_weight, linear_bias, block_rows)
+    _check(input, linear_weight, linear_bias)
+    if block_rows is not None:
+        check_whole("block_rows", block_rows, 1)
     temperature = check_number("temperature", temperature, "> 0")
     parts = [input, linear_weight] if linear_bias is None else [input, linear_weight, linear_bias]
     batch = Batch.of_shape(
@@ -249,40 +251,30 @@ class _Blocks:
         return losses, gradients
 
 
-def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
-    """Refuse shapes that make no linear layer."""
-    for name, value in (("input", features), ("linear_weight", weight)):
-        if not isinstance(value, Tensor) or value.ndim != 2 or not value.is_floating_point():
-            given = (
-                f"{value.dtype} of shape {list(value.shape)}"
-                if isinstance(value, Tensor)
-                else type(value).__name__
+def _check(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Refuse what makes no linear layer."""
+    parts = [("input", features, 2), ("linear_weight", weight, 2), ("linear_bias", bias, 1)]
+    for name, value, ndim in parts[: 2 if bias is None else 3]:
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
+        if value.ndim != ndim or not value.is_floating_point():
+            raise ValueError(
+                f"{name} must be floating with {ndim} dimensions; got {value.dtype} of shape "
+                f"{list(value.shape)}"
             )
-            raise ValueError(f"{name} must be a floating tensor with two dimensions; got {given}")
+        alike = value.dtype == features.dtype or autocasts(features.device.type)
+        if value.device != features.device or not alike:
+            raise ValueError(
+                f"input and {name} must have one type, on one device; got {features.dtype} on "
+                f"{features.device} and {value.dtype} on {value.device}"
+            )
     if weight.shape[1] != features.shape[1] or weight.shape[0] == 0:
         raise ValueError(
             f"linear_weight of shape {list(weight.shape)} does not fit input of shape "
             f"{list(features.shape)}: expected [C, {features.shape[1]}]"
         )
-    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != (weight.shape[0],)):
-        shape = list(bias.shape) if isinstance(bias, Tensor) else type(bias).__name__
+    if bias is not None and len(bias) != len(weight):
         raise ValueError(
-            f"linear_bias must have one value for each class, shape [{weight.shape[0]}]; got "
-            f"{shape}"
+            f"linear_bias must have one value for each class, shape [{len(weight)}]; got "
+            f"{list(bias.shape)}"
         )
-    others = [weight] if bias is None else [weight, bias]
-    for part in others:
-        if part.device != features.device:
-            raise ValueError(
-                "input, linear_weight and linear_bias must be on one device; got "
-                f"{features.device} and {part.device}"
-            )
-    if not autocasts(features.device.type):
-        for part in others:
-            if part.dtype != features.dtype:
-                raise ValueError(
-                    "input, linear_weight and linear_bias must have one type; got "
-                    f"{features.dtype} and {part.dtype}"
-                )
-    if block_rows is not None:
-        check_whole("block_rows", block_rows, 1)

@@ -56,10 +56,10 @@ class Loss(nn.Module, ABC):
         super().__init__()
         check_weight(weight)
         self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction = reduction
+        self.ignore_index: int = ignore_index
+        self.reduction: Reduction = reduction
         if "label_smoothing" in self._options:
-            self.label_smoothing = label_smoothing
+            self.label_smoothing: float = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
@@ -105,7 +105,8 @@ class Loss(nn.Module, ABC):
         return value
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor: ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return what the predicted probabilities are the softmax of.

@@ -59,8 +59,8 @@ class ArcFaceLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.scale = scale
-        self.margin = margin
+        self.scale: float | Tensor = scale
+        self.margin: float | Tensor = margin
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -91,8 +91,8 @@ class CosFaceLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.scale = scale
-        self.margin = margin
+        self.scale: float | Tensor = scale
+        self.margin: float | Tensor = margin
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -131,7 +131,7 @@ class AnnealedLoss(Loss):
         label_smoothing: float,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.annealing = annealing
+        self.annealing: float | Callable[[int], float] = annealing
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def _arguments(self) -> dict[str, Any]:
@@ -186,8 +186,8 @@ class SphereFaceLoss(AnnealedLoss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(annealing, weight, ignore_index, reduction, label_smoothing)
-        self.scale = scale
-        self.margin = margin
+        self.scale: float | Tensor = scale
+        self.margin: int = margin
 
     def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch; the scale, one for each sample, is that of the features."""
@@ -195,7 +195,10 @@ class SphereFaceLoss(AnnealedLoss):
         return self._function(input, target, **self._arguments() | given)
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        def __call__(  # noqa: D102
+            self, input: Tensor, target: Tensor, scale: Tensor | None = None
+        ) -> Tensor: ...
 
     def logits(self, input: Tensor, scale: Tensor | None = None) -> Tensor:
         """Return the cosines times the scale, or times the norms of the features."""
@@ -227,7 +230,7 @@ class LSoftmaxLoss(AnnealedLoss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(annealing, weight, ignore_index, reduction, label_smoothing)
-        self.margin = margin
+        self.margin: int = margin
 
     def forward(  # type: ignore[override]
         self, input: Tensor, target: Tensor, norms: Tensor
@@ -236,7 +239,10 @@ class LSoftmaxLoss(AnnealedLoss):
         return self._function(input, target, norms, **self._arguments())
 
     if TYPE_CHECKING:
-        __call__ = forward  # type: ignore[assignment]
+
+        def __call__(  # type: ignore[override]  # noqa: D102
+            self, input: Tensor, target: Tensor, norms: Tensor
+        ) -> Tensor: ...
 
     def logits(self, input: Tensor, norms: Tensor | None = None) -> Tensor:
         """Return the logits as they are: they have no margin, and need no norms."""
@@ -264,7 +270,7 @@ class ArcGradLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.scale = scale
+        self.scale: float | Tensor = scale
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the negative angles times the scale: the softmax of them is the probabilities."""
@@ -328,10 +334,10 @@ class AdaCosLoss(Loss):
         check_scale_bounds(minimum_scale, maximum_scale)
         if runs is not None:
             check_whole("runs", runs, 1)
-        self.classes = classes
-        self.dynamic = dynamic
-        self.minimum_scale = minimum_scale
-        self.maximum_scale = maximum_scale
+        self.classes: int = classes
+        self.dynamic: bool = dynamic
+        self.minimum_scale: float | None = minimum_scale
+        self.maximum_scale: float | None = maximum_scale
         start = max(fixed_scale(classes), minimum_scale or 0.0)
         if maximum_scale is not None:
             start = min(start, maximum_scale)

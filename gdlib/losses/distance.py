@@ -38,7 +38,10 @@ class CenterLoss(Loss):
         return self._function(input, target, centers, **self._arguments())
 
     if TYPE_CHECKING:
-        __call__ = forward  # type: ignore[assignment]
+
+        def __call__(  # type: ignore[override]  # noqa: D102
+            self, input: Tensor, target: Tensor, centers: Tensor
+        ) -> Tensor: ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Refuse: distances from the centres are no logits."""
@@ -72,19 +75,22 @@ class GaussianMixtureLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.margin = margin
-        self.likelihood_weight = likelihood_weight
+        self.margin: float | Tensor = margin
+        self.likelihood_weight: float | Tensor = likelihood_weight
 
     def forward(
-        self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
+        self, input: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
     ) -> Tensor:
-        """Compute the loss of a batch; without determinants the covariances are unit ones."""
+        """Compute the loss of distances; without determinants the covariances are unit ones."""
         return self._function(
-            distance, target, half_log_determinant=half_log_determinant, **self._arguments()
+            input, target, half_log_determinant=half_log_determinant, **self._arguments()
         )
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        def __call__(  # noqa: D102
+            self, input: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
+        ) -> Tensor: ...
 
     def logits(self, input: Tensor, half_log_determinant: Tensor | None = None) -> Tensor:
         """Return the logarithms of the densities, without their common constant."""

@@ -55,8 +55,8 @@ class GDCrossEntropyLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.beta = beta
-        self.temperature = temperature
+        self.beta: float | Tensor = beta
+        self.temperature: float | Tensor = temperature
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the logits over τ, of which the probabilities are the softmax."""

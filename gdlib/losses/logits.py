@@ -32,7 +32,7 @@ class SoftMarginLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.margin = margin
+        self.margin: float | Tensor = margin
 
 
 class FocalLoss(Loss):
@@ -56,7 +56,7 @@ class FocalLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.gamma = gamma
+        self.gamma: float | Tensor = gamma
 
 
 class GeneralizedCrossEntropyLoss(Loss):
@@ -80,7 +80,7 @@ class GeneralizedCrossEntropyLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.q = q
+        self.q: float | Tensor = q
 
 
 class Poly1CrossEntropyLoss(Loss):
@@ -104,7 +104,7 @@ class Poly1CrossEntropyLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.epsilon = epsilon
+        self.epsilon: float | Tensor = epsilon
 
 
 class NegativeProbabilityLoss(Loss):
@@ -149,7 +149,7 @@ class MultiClassHingeLoss(Loss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(weight, ignore_index, reduction)
-        self.margin = margin
+        self.margin: float | Tensor = margin
 
 
 class LargeMarginLoss(Loss):
@@ -177,6 +177,6 @@ class LargeMarginLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.reg_lambda = reg_lambda
-        self.divergence = divergence
-        self.margin = margin
+        self.reg_lambda: float | Tensor = reg_lambda
+        self.divergence: Divergence = divergence
+        self.margin: float | Tensor = margin

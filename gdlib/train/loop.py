@@ -22,7 +22,6 @@ from gdlib.train.step import (
     RecordedSteps,
     Step,
     Steps,
-    TakeStep,
     autocast,
     can_be_recorded,
     outputs_of,
@@ -366,7 +365,7 @@ def _step_of(
     *,
     recorded: bool,
     by_hand: bool,
-) -> TakeStep:
+) -> Step | ManualStep:
     """Choose between a step by hand and one by autograd."""
     if (
         by_hand

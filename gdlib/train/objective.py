@@ -35,13 +35,7 @@ class Objective(ABC):
 
     @abstractmethod
     def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
-        """Compute the loss of each run, ``[R]``.
-
-        Args:
-            outputs: of the model, ``[R, N, ...]`` each.
-            targets: ``[R, N, ...]``.
-            beta: ``[R]``.
-        """
+        """Compute the loss of each run, ``[R]``, of outputs and targets ``[R, N, ...]``."""
 
     @abstractmethod
     def module(self) -> nn.Module | None:
@@ -193,11 +187,6 @@ class LossOfEachRun(Objective):
     def _of_run(self, run: int, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
         loss = self.each[run]
         first, *further = outputs
-        if isinstance(loss, losses.CenterLoss) and not further:
-            raise ValueError(
-                "CenterLoss needs features and centres: let the model return both, "
-                "(features, centers), or write a loss that keeps the centres"
-            )
         if run not in self.fits:
             _check_arguments(loss, first, targets, *further)
             self.fits.add(run)
