@@ -24,8 +24,8 @@ from gdlib.functional._arguments import (
     check_whole,
     compute_in,
     extremes,
-    keep,
     readable,
+    update_state,
     without_autocast,
 )
 
@@ -192,7 +192,7 @@ class ClassCenters(_Head):
         Nothing happens in evaluation mode, or where the optimiser moves them.
         """
         if self.training and self.rate is not None:
-            keep(
+            update_state(
                 self.centers,
                 center_update(features, target, self.centers, self.rate, ignore_index=ignore_index),
                 owner="ClassCenters",

@@ -23,7 +23,7 @@ _transforms_active: Callable[[], bool] = getattr(
 )
 
 
-def looked_on() -> bool:
+def is_transformed() -> bool:
     """Say whether a compiler or a ``torch.func`` transform looks on; then no value is read."""
     return torch.compiler.is_compiling() or _transforms_active()
 

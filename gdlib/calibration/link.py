@@ -15,8 +15,8 @@ from gdlib.calibration.inputs import (
     check_probabilities,
     class_dimension,
     floating_type,
+    is_transformed,
     like,
-    looked_on,
     to_tensor,
 )
 
@@ -108,7 +108,7 @@ def inverse_beta_link(
             t = 1 - rest
             x = t * (rest + b * t) * ratio
             p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
-            if not looked_on() and not huge.any():
+            if not is_transformed() and not huge.any():
                 return p
             x_over_b = t * (rest / b + t) * ratio  # for a β whose square cannot be held
             return torch.where(
@@ -227,7 +227,7 @@ def _link_arguments(
     if tensor.ndim == 0:
         raise ValueError("probs must have a class dimension: shape [C], [N, C] or [N, C, d1, ...]")
     p, dim = tensor.to(torch.float64), class_dimension(tensor.ndim, dim)
-    hidden = looked_on()  # under torch.func.vmap and the like no value can be read
+    hidden = is_transformed()  # under torch.func.vmap and the like no value can be read
     if not hidden:
         check_probabilities(p.detach(), "probs", floating_type(tensor), dim)
     p = p.movedim(dim, -1)

@@ -51,7 +51,7 @@ _is_traced: Callable[[], bool] = getattr(torch._C, "_is_tracing", torch.jit.is_t
 """Say whether ``torch.jit.trace`` looks on; the private form takes a third of the time."""
 
 
-def looked_on() -> bool:
+def is_transformed() -> bool:
     """Say whether a compiler, a tracer or a ``torch.func`` transform looks on."""
     if torch.compiler.is_compiling() or transforms_active() or _is_traced():
         return True
@@ -60,7 +60,7 @@ def looked_on() -> bool:
     return tracer is not None and tracer.get_proxy_mode() is not None
 
 
-def derived_forwards(tensor: Tensor) -> bool:
+def has_tangent(tensor: Tensor) -> bool:
     """Say whether a tensor has a tangent, for a derivative in forward mode."""
     if getattr(forward_ad, "_current_level", 0) < 0:  # private, and saves a call
         return False
@@ -69,7 +69,7 @@ def derived_forwards(tensor: Tensor) -> bool:
 
 def readable(tensor: Tensor) -> bool:
     """Say whether values can be read without a wait for a device, and without breaking a graph."""
-    return tensor.is_cpu and type(tensor) in PLAIN and not looked_on()
+    return tensor.is_cpu and type(tensor) in PLAIN and not is_transformed()
 
 
 def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
@@ -83,7 +83,7 @@ def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
     return smallest.item(), largest.item()
 
 
-def keep(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
+def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
     """Put a value into a buffer.
 
     Where a ``torch.func`` transform does not allow that, the error says what to do instead.
@@ -138,7 +138,7 @@ def check_dense(name: str, value: Tensor) -> None:
         )
 
 
-def check_has_values(name: str, value: Tensor, device: torch.device) -> None:
+def check_not_meta(name: str, value: Tensor, device: torch.device) -> None:
     """Refuse a tensor without values, of the meta device, beside logits that have some."""
     if value.is_meta and device.type != "meta":
         raise ValueError(f"{name} is on the meta device and holds no values; make it on {device}")

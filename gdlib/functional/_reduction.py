@@ -18,8 +18,8 @@ from gdlib.functional._arguments import (
     Reduction,
     autocasts,
     check_dense,
-    check_has_values,
     check_ignore_index,
+    check_not_meta,
     check_number,
     check_parameter,
     check_reduction,
@@ -76,7 +76,7 @@ class Batch:
                 f"target.to({str(self.device)!r})"
             )
         if weight is not None:
-            check_has_values("weight", weight, self.device)
+            check_not_meta("weight", weight, self.device)
         if self.soft and ignore_index >= 0:
             raise ValueError(
                 "ignore_index needs class indices; with class probabilities give a sample that "
@@ -174,7 +174,7 @@ class Batch:
     def check(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
         """Check a number, or a tensor with one value for each sample."""
         if isinstance(value, Tensor):
-            check_has_values(name, value, self.device)
+            check_not_meta(name, value, self.device)
         return check_parameter(name, value, bound, self.index_shape)
 
     def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:

@@ -20,8 +20,8 @@ from gdlib.functional._arguments import (
     FLOATING,
     Reduction,
     broadcasts,
-    check_has_values,
     check_hyperparameter,
+    check_not_meta,
     check_number,
     check_whole,
     compute_in,
@@ -293,7 +293,7 @@ def l_softmax_cross_entropy(
             f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; "
             f"got {given}"
         )
-    check_has_values("norms", norms, input.device)
+    check_not_meta("norms", norms, input.device)
     norms = batch.of_counted(norms.to(batch.values).expand(input.shape), batch.dim)
     lengths = batch.true(norms)
     _check_norms(batch, lengths)
@@ -409,7 +409,7 @@ def adacos_scale(
     batch = Batch.of_rows("cosines", cosine, target, ignore_index=ignore_index)
     values, _ = compute_in(cosine, "cosine")
     if isinstance(scale, Tensor):
-        check_has_values("scale", scale, cosine.device)
+        check_not_meta("scale", scale, cosine.device)
     else:
         scale = check_number("scale", scale, "> -inf")
     before = torch.as_tensor(scale, dtype=values.dtype, device=values.device)

@@ -10,7 +10,7 @@ from torch import Tensor
 from gdlib.functional._arguments import (
     Reduction,
     broadcasts,
-    check_has_values,
+    check_not_meta,
     check_number,
     compute_in,
     extremes,
@@ -77,18 +77,12 @@ def center_update(
     A class that the batch does not hold keeps its centre.
 
     Args:
-        features: ``[N, D]``, or ``[R, N, D]`` for R runs.
-        target: class indices ``[N]`` or ``[R, N]``.
-        centers: ``[C, D]`` or ``[R, C, D]``.
+        features: as in :func:`center_loss`, like the next two.
+        target: class indices.
+        centers: the centres; new ones are returned, of their shape and type.
         rate: :math:`\alpha`, in [0, 1]; the paper's is 0.5.
-        ignore_index: class index whose samples count for nothing.
 
-    Returns:
-        New centres, of the shape and type of ``centers``.
-
-    Raises:
-        ValueError: for shapes that do not fit, a class index outside [0, C), and a rate outside [0,
-            1].
+    The rest is as in :func:`center_loss`.
 
     Example:
         The first centre moves to 0 + 0.5 * 4 / 2:
@@ -184,7 +178,7 @@ def gaussian_mixture_cross_entropy(
         offset = values.new_zeros(()).expand(values.shape)
     else:
         _check_half_log_determinant(half_log_determinant, values.shape)
-        check_has_values("half_log_determinant", half_log_determinant, values.device)
+        check_not_meta("half_log_determinant", half_log_determinant, values.device)
         offset = half_log_determinant.to(values).expand(values.shape)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)

@@ -34,10 +34,10 @@ from gdlib.functional._arguments import (
     PLAIN,
     Reduction,
     autocasts,
-    derived_forwards,
-    looked_on,
+    has_tangent,
+    is_transformed,
 )
-from gdlib.functional._fused import GradientInForward, asks_for_gradient, is_batch, times
+from gdlib.functional._fused import GradientInForward, is_batched, multiply_in_place, needs_gradient
 from gdlib.functional._reduction import Batch
 from gdlib.functional._reduction import _divisor as divisor_of
 from gdlib.functional.gradient_decay import gd_cross_entropy
@@ -364,9 +364,11 @@ class _Kernel:
         """
         samples, classes = gradient.shape
         by_rows = factor.numel() > 1
-        if is_batch(factor) or not samples or (by_rows and classes < _FEW):
+        if is_batched(factor) or not samples or (by_rows and classes < _FEW):
             # what does not count has no gradient, also where NaN comes from above
-            return times(gradient, torch.where(self.batch.valid.unsqueeze(1), factor, 0.0))
+            return multiply_in_place(
+                gradient, torch.where(self.batch.valid.unsqueeze(1), factor, 0.0)
+            )
         span = classes if by_rows else _SPAN
         numel = gradient.numel()
         programs = min(_PROGRAMS, triton.cdiv(numel, span))
@@ -423,7 +425,7 @@ def fused_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if looked_on() or type(input) not in PLAIN or derived_forwards(input):
+    if is_transformed() or type(input) not in PLAIN or has_tangent(input):
         return eager(input)
     batch = Batch.of_shape(
         input.shape,
@@ -436,7 +438,7 @@ def fused_gd_cross_entropy(
     batch.check("beta", beta, "> 0")
     batch.check("temperature", temperature, "> 0")
     kernel = _Kernel(batch, beta, temperature, int(ignore_index))
-    if not asks_for_gradient(input):
+    if not needs_gradient(input):
         return kernel(input, wants_gradient=False)[0]
     watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
     return GradientInForward.apply(input, kernel, eager, target, *watched)

@@ -19,11 +19,11 @@ from gdlib.functional._arguments import (
 )
 from gdlib.functional._fused import (
     against_classes,
-    hooks_watch,
     incoming,
-    is_batch,
-    serves,
-    times,
+    is_batched,
+    is_fusable,
+    multiply_in_place,
+    saved_tensors_are_hooked,
 )
 from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
@@ -68,8 +68,6 @@ def linear_gd_cross_entropy(
             ``[N]``.
         linear_bias: of the layer, ``[C]``.
         temperature: :math:`\tau > 0`, a number that divides the logits.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         block_rows: samples whose logits are held at a time; None for about a million logits, or an
             eighth of the size of the weight if that is more.
 
@@ -123,7 +121,7 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if input.shape[0] == 0 or not all(serves(part, beta) for part in parts):
+    if input.shape[0] == 0 or not all(is_fusable(part, beta) for part in parts):
         return eager(*parts)
     values, result_dtype = compute_in(input, "input")
     logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)
@@ -159,7 +157,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
         ctx.functions = blocks, eager
         kept = gradients if summed else None
-        watches = hooks_watch()
+        watches = saved_tensors_are_hooked()
         ctx.gradients = None if watches else kept
         ctx.save_for_backward(scales, target, *parts, *(kept or () if watches else ()))
         return blocks.batch.reduce_samples(losses, weighted=False)
@@ -174,7 +172,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         gradients = ctx.gradients
         ctx.gradients = None  # drop our reference so that autograd can take the buffers
         again = torch.is_grad_enabled()  # to be derived again
-        if again or (grad.ndim and is_batch(grad)):
+        if again or (grad.ndim and is_batched(grad)):
             with torch.enable_grad():
                 loss = eager(*parts)
             made = iter(
@@ -186,7 +184,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         counted = blocks.batch.valid.unsqueeze(1)
         if grad.ndim:
             return *[None] * 4, *blocks.run(parts, scales * incoming(grad, counted), needed)[1]
-        multiply = torch.mul if seen else times  # a hook may hold them still
+        multiply = torch.mul if seen else multiply_in_place  # a hook may hold them still
         if gradients is None:  # or the graph is used again
             gradients = seen or blocks.run(parts, scales, needed)[1]
         of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())

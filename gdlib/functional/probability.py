@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdlib.functional._arguments import (
     Reduction,
-    check_has_values,
+    check_not_meta,
     check_parameter,
     compute_in,
     extremes,
@@ -199,7 +199,7 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
             f"nll must be a floating tensor, the cross-entropy of each sample; got {given}"
         )
     if isinstance(beta, Tensor):
-        check_has_values("beta", beta, nll.device)
+        check_not_meta("beta", beta, nll.device)
     beta = check_parameter("beta", beta, "> 0", nll.shape)
     values, result_dtype = compute_in(nll, "nll")
     smallest, _ = extremes(nll, 0.0)  # of no samples 0

@@ -16,9 +16,9 @@ from gdlib.functional._arguments import (
     check_number,
     check_whole,
     extremes,
-    keep,
     over_classes,
     tensor_by_keyword,
+    update_state,
 )
 from gdlib.functional.angular import check_scale_bounds, fixed_scale, scaled_angles
 from gdlib.losses._base import Loss
@@ -149,7 +149,7 @@ class AnnealedLoss(Loss):
         if _computes_again():
             return self.annealing(int(self.steps) - 1)
         annealing = self.annealing(int(self.steps))
-        keep(
+        update_state(
             self.steps,
             self.steps + 1,
             owner=type(self).__name__,
@@ -399,7 +399,7 @@ class AdaCosLoss(Loss):
             minimum_scale=self.minimum_scale,
             maximum_scale=self.maximum_scale,
         )
-        keep(
+        update_state(
             self.scale,
             scale,
             owner="AdaCosLoss",
