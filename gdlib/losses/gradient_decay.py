@@ -40,7 +40,6 @@ class GDCrossEntropyLoss(Loss):
         0.1269
     """
 
-    _function = staticmethod(functional.gd_cross_entropy)
     _checks = {"beta": "> 0", "temperature": "> 0"}
 
     @tensor_by_keyword("beta", 1)
@@ -57,6 +56,19 @@ class GDCrossEntropyLoss(Loss):
         super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.beta: float | Tensor = beta
         self.temperature: float | Tensor = temperature
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch from its logits and its labels."""
+        return functional.gd_cross_entropy(  # written out: in a small batch a dictionary would show
+            input,
+            target,
+            beta=self.beta,
+            temperature=self.temperature,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the logits over τ, of which the probabilities are the softmax."""
