@@ -233,7 +233,7 @@ class GaussianMixtureHead(_Head):
         seeds: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        check_boolean("diagonal")(diagonal)
+        check_boolean("diagonal", diagonal)
         means = _initial_vectors(features, classes, seeds, columns=False)
         self.means = nn.Parameter(means)
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None

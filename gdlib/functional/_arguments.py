@@ -36,7 +36,7 @@ FLOATING = tuple(_COMPUTE_DTYPE)
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
-# --- who looks on ---
+# --- compilers, tracers and transforms ---
 
 
 transforms_active: Callable[[], bool] = getattr(
@@ -275,14 +275,10 @@ def check_hyperparameter(name: str, value: Any, bound: Bound) -> float | Tensor:
     return value
 
 
-def check_boolean(name: str) -> Callable[[Any], object]:
-    """Make a check that refuses what is neither True nor False."""
-
-    def check(value: Any) -> None:
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} must be True or False; got {value!r}")
-
-    return check
+def check_boolean(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
 
 
 def check_seeds(seeds: object) -> None:

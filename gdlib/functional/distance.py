@@ -177,7 +177,12 @@ def gaussian_mixture_cross_entropy(
     if half_log_determinant is None:
         offset = values.new_zeros(()).expand(values.shape)
     else:
-        _check_half_log_determinant(half_log_determinant, values.shape)
+        given = getattr(half_log_determinant, "shape", type(half_log_determinant).__name__)
+        if not isinstance(half_log_determinant, Tensor) or not broadcasts(given, values.shape):
+            raise ValueError(
+                "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
+                f"{list(values.shape)}, or None for unit covariances; got {given}"
+            )
         check_not_meta("half_log_determinant", half_log_determinant, values.device)
         offset = half_log_determinant.to(values).expand(values.shape)
     # not as a true logit: a large one would lose the digits of what the margin adds
@@ -186,16 +191,6 @@ def gaussian_mixture_cross_entropy(
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
     losses = softplus(batch.log_odds_against(-values - offset) + added)
     return batch.reduce(losses, of_true=likelihood)
-
-
-def _check_half_log_determinant(value: object, shape: torch.Size) -> None:
-    """Refuse what is no tensor that broadcasts to the distances."""
-    if not isinstance(value, Tensor) or not broadcasts(value.shape, shape):
-        given = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(
-            "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
-            f"{list(shape)}, or None for unit covariances; got {given}"
-        )
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:

@@ -100,11 +100,6 @@ class CosFaceLoss(Loss):
         return logits
 
 
-def _check_margin(margin: object) -> None:
-    """Refuse what does not multiply an angle."""
-    check_whole("margin", margin, 1)
-
-
 def _check_annealing(annealing: Any) -> None:
     """Refuse what is neither a weight of the plain cosine nor a function that returns one."""
     if not callable(annealing):
@@ -120,7 +115,10 @@ class AnnealedLoss(Loss):
 
     steps: Tensor
 
-    _checks = {"margin": _check_margin, "annealing": _check_annealing}
+    _checks = {
+        "margin": lambda value: check_whole("margin", value, 1),
+        "annealing": _check_annealing,
+    }
 
     def __init__(
         self,
@@ -312,7 +310,7 @@ class AdaCosLoss(Loss):
 
     _checks = {
         "classes": lambda value: check_whole("classes", value, 2),
-        "dynamic": check_boolean("dynamic"),
+        "dynamic": lambda value: check_boolean("dynamic", value),
         "minimum_scale": lambda value: check_scale_bounds(value, None),
         "maximum_scale": lambda value: check_scale_bounds(None, value),
     }

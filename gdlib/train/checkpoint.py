@@ -21,7 +21,7 @@ History = list[dict[str, Any]]
 _ALWAYS = ("identity", "settings", "random", "history", "model", "optimizer", "rates")
 
 
-class Keeper:
+class Checkpoint:
     """Keep the state of a training in a file, and restore it.
 
     Args:
@@ -56,7 +56,7 @@ class Keeper:
         self.settings, self.parts = dict(settings), dict(parts)
         self.unsaved: dict[str, Any] | None = None  # the state of the last epoch, if no file has it
 
-    def keep(self, history: History) -> None:
+    def update(self, history: History) -> None:
         """Take the state after an epoch, and write it if it is its turn."""
         if self.path is None:
             return

@@ -15,7 +15,7 @@ from gdlib.functional._arguments import check_boolean, check_whole
 from gdlib.models import ModuleStack, RunModel
 from gdlib.train.batches import Batches, Draws, Order, Prepare
 from gdlib.train.betas import Beta, Betas
-from gdlib.train.checkpoint import Keeper
+from gdlib.train.checkpoint import Checkpoint
 from gdlib.train.manual import ManualStep
 from gdlib.train.objective import LossFunction, Objective, RunLoss, objective_of
 from gdlib.train.step import (
@@ -177,7 +177,7 @@ def train(
     epochs = check_whole("epochs", epochs, 0)
     _check_stack(stack)
     for name, switch in (("recorded", recorded), ("fused", fused), ("by_hand", by_hand)):
-        check_boolean(name)(switch)
+        check_boolean(name, switch)
     update = Update(lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm)
     device = device_of(stack)
     precision = precision_of(precision)
@@ -236,8 +236,8 @@ def train(
     parts: dict[str, Any] = {"model": stack, "optimizer": updates, "rates": rates}
     if (module := objective.module()) is not None:
         parts["loss"] = module
-    kept = Keeper(checkpoint, checkpoint_every, identity, settings, parts)
-    history = kept.restore(epochs)
+    file = Checkpoint(checkpoint, checkpoint_every, identity, settings, parts)
+    history = file.restore(epochs)
     if isinstance(rate, Tensor):
         read_from(rate, updates)
     if isinstance(updates, RecordedSGD):
@@ -264,9 +264,9 @@ def train(
                 entry["beta"] = table.of_steps([step])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)
-            kept.keep(history)
+            file.update(history)
     finally:
-        kept.write()
+        file.write()
     stack.train(measure is None)
     objective.train(measure is None)
     if not all(parameter.isfinite().all() for parameter in learnt):

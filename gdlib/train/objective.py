@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -358,8 +358,13 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
         for name, value in tensors.items()
         if isinstance(value, Tensor)  # a module may keep what it likes beside its tensors
     ]
-    known = inspect.signature(type(loss)).parameters if isinstance(loss, losses.Loss) else ()
-    for name in known:
+    names: Iterable[str] = ()
+    if isinstance(loss, losses.Loss):
+        names = inspect.signature(type(loss)).parameters
+    # of PyTorch's own; others may count what they were called for
+    elif type(loss).__module__.startswith("torch.nn."):
+        names = [name for name in vars(loss) if name != "training" and name[0] != "_"]
+    for name in names:
         value = getattr(loss, name, None)
         if name == "beta" and without_beta:
             continue
@@ -367,13 +372,7 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
             numbers.append(f"{name}={value}")
         elif isinstance(value, Real):
             numbers.append(f"{name}={float(value)}")
-    if type(loss).__module__.startswith("torch.nn."):  # others may count what they were called for
-        numbers += [
-            f"{name}={value}"
-            for name, value in vars(loss).items()
-            if isinstance(value, (bool, str, Real)) and name != "training" and name[0] != "_"
-        ]
-    return f"{_name(loss)}({', '.join(numbers)})" if numbers or known else _name(loss)
+    return f"{_name(loss)}({', '.join(numbers)})" if numbers or names else _name(loss)
 
 
 def _name(loss: Any) -> str:

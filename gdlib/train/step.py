@@ -113,7 +113,8 @@ class Step:
             try:
                 return outputs_of(self.model, inputs)
             except ValueError as error:
-                if inputs.shape[1] == 1 and _normalises_batches(self.model):
+                norms = nn.modules.batchnorm._BatchNorm
+                if inputs.shape[1] == 1 and any(isinstance(m, norms) for m in self.model.modules()):
                     raise ValueError(
                         "batch normalisation makes nothing of a batch of one sample, such as the "
                         "last one of an epoch: leave it out by drop_last=True, or change "
@@ -246,7 +247,3 @@ def can_be_recorded(batches: Batches) -> bool:
         _log.info("%s is not the current GPU: the steps are done one by one", device)
         return False
     return True
-
-
-def _normalises_batches(model: nn.Module) -> bool:
-    return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in model.modules())
