@@ -19,16 +19,15 @@ from gdlib.functional import center_update
 from gdlib.functional._arguments import (
     FLOATING,
     check_boolean,
-    check_runs,
+    check_number,
     check_seeds,
+    check_whole,
     compute_in,
     extremes,
-    is_whole,
-    keep,
     readable,
+    update_state,
     without_autocast,
 )
-from gdlib.functional.distance import check_rate
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 
@@ -177,10 +176,9 @@ class ClassCenters(_Head):
     ) -> None:
         super().__init__()
         _check_sizes(features, classes)
-        check_runs(runs)
         if rate is not None:
-            check_rate(rate)
-        stack = () if runs is None else (runs,)
+            check_number("rate", rate, "in [0, 1]")
+        stack = () if runs is None else (check_whole("runs", runs, 1),)
         start = torch.zeros(*stack, classes, features)
         self.rate = rate
         if rate is None:
@@ -194,7 +192,7 @@ class ClassCenters(_Head):
         Nothing happens in evaluation mode, or where the optimiser moves them.
         """
         if self.training and self.rate is not None:
-            keep(
+            update_state(
                 self.centers,
                 center_update(features, target, self.centers, self.rate, ignore_index=ignore_index),
                 owner="ClassCenters",
@@ -235,7 +233,7 @@ class GaussianMixtureHead(_Head):
         seeds: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        check_boolean("diagonal")(diagonal)
+        check_boolean("diagonal", diagonal)
         means = _initial_vectors(features, classes, seeds, columns=False)
         self.means = nn.Parameter(means)
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
@@ -259,9 +257,8 @@ class GaussianMixtureHead(_Head):
 
 def _check_sizes(features: int, classes: int) -> None:
     """Refuse numbers of features or classes that make no layer."""
-    for name, value in (("features", features), ("classes", classes)):
-        if not is_whole(value, 1):
-            raise ValueError(f"the number of {name} must be a whole number >= 1; got {value!r}")
+    check_whole("the number of features", features, 1)
+    check_whole("the number of classes", classes, 1)
 
 
 def _check_vectors(name: str, vectors: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from gdlib.calibration.inputs import (
     ArrayOrTensor,
     FloatArray,
     IntArray,
+    check_whole,
     floating_type,
     predictions,
     to_tensor,
@@ -87,13 +88,6 @@ class CalibrationBins:
     def debiased_error(self) -> float:
         """Root of :attr:`debiased_squared_error`, or 0 where that is negative."""
         return float(np.sqrt(max(0.0, self.debiased_squared_error)))
-
-    def to_dict(self) -> dict[str, list[float | None]]:
-        """Return the columns as lists for JSON; None stands for the mean of an empty bin."""
-        return {
-            name: [None if np.isnan(value) else value for value in column.tolist()]
-            for name, column in asdict(self).items()
-        }
 
 
 def calibration_bins(
@@ -202,8 +196,7 @@ def bins_of(
     values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype
 ) -> CalibrationBins:
     """Count the samples in the bins of a scheme, with the means of ``values`` and ``correct``."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise ValueError(f"n_bins must be a whole number, at least 1, not {n_bins!r}")
+    check_whole(n_bins, "n_bins", 1)
     steps = np.arange(1, n_bins + 1)
     if scheme == "width":
         upper = _in_precision(steps / n_bins, dtype)

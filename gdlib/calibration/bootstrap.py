@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gdlib.calibration import errors
 from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of
-from gdlib.calibration.inputs import ArrayOrTensor, IntArray, predictions, samples
+from gdlib.calibration.inputs import ArrayOrTensor, IntArray, check_whole, predictions, samples
 
 # Measures that need no more of a sample than its confidence and whether it is right: their
 # resamples do without the probabilities.
@@ -89,12 +89,10 @@ def bootstrap_calibration(
     References:
         Davison and Hinkley, *Bootstrap Methods and their Application* (1997), section 5.2.
     """
-    if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 1:
-        raise ValueError(f"resamples must be a whole number, at least 1, not {resamples!r}")
+    check_whole(resamples, "resamples", 1)
+    check_whole(seed, "seed", 0)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95, not {level}")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number, at least 0, not {seed!r}")
     p, y, dtype = predictions(probs, labels, ignore_index)
     if y.size < 2:
         raise ValueError("a bootstrap interval needs at least two samples, not 1")

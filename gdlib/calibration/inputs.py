@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ _transforms_active: Callable[[], bool] = getattr(
 )
 
 
-def looked_on() -> bool:
+def is_transformed() -> bool:
     """Say whether a compiler or a ``torch.func`` transform looks on; then no value is read."""
     return torch.compiler.is_compiling() or _transforms_active()
 
@@ -81,6 +82,13 @@ def check_finite(values: Tensor, name: str) -> None:
         )
 
 
+def check_whole(value: object, name: str, least: float = -math.inf) -> None:
+    """Refuse what is no whole number, of Python or of NumPy, or below the least."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        bound = "" if least == -math.inf else f", at least {least}"
+        raise ValueError(f"{name} must be a whole number{bound}; got {value!r}")
+
+
 def class_dimension(ndim: int, dim: int | None) -> int:
     """Return the class dimension, counted from 0; None is that of the losses."""
     if dim is None:
@@ -134,8 +142,7 @@ def samples(
     ...]``, as in the losses.
     """
     tensor, y = to_tensor(values, of), to_tensor(labels, "labels")
-    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int | np.integer):
-        raise ValueError(f"ignore_index must be a whole number; got {ignore_index!r}")
+    check_whole(ignore_index, "ignore_index")
     if tensor.ndim < 2 or tensor.numel() == 0:
         raise ValueError(
             f"{of} must have the shape [N, C] or [N, C, d1, ...] and not be empty, not "

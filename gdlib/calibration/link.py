@@ -15,13 +15,14 @@ from gdlib.calibration.inputs import (
     check_probabilities,
     class_dimension,
     floating_type,
+    is_transformed,
     like,
-    looked_on,
     to_tensor,
 )
 
 _BISECTIONS = 60  # halvings of [-750, 0], which has the logarithm of every number of float64
 _SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence looks
+_ACCURACY = 1e-9  # of the β that it finds, relative
 
 
 def beta_link(
@@ -107,7 +108,7 @@ def inverse_beta_link(
             t = 1 - rest
             x = t * (rest + b * t) * ratio
             p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
-            if not looked_on() and not huge.any():
+            if not is_transformed() and not huge.any():
                 return p
             x_over_b = t * (rest / b + t) * ratio  # for a β whose square cannot be held
             return torch.where(
@@ -137,11 +138,7 @@ class BetaForConfidence(NamedTuple):
 
 
 def beta_for_confidence(
-    probs: TensorOrArray,
-    confidence: float,
-    *,
-    tolerance: float = 1e-9,
-    dim: int | None = None,
+    probs: TensorOrArray, confidence: float, *, dim: int | None = None
 ) -> BetaForConfidence:
     r"""Find the factor β for which the perfect minimiser has a given mean confidence.
 
@@ -152,25 +149,23 @@ def beta_for_confidence(
     keeps :math:`p_c \propto \sqrt{\pi_c}`, with two classes half of the log-odds: means below that
     are out of reach.
 
-    The exact β lies between ``lower`` and ``upper``. At both the mean confidence was found to lie
-    on its side of the wanted one by more than its rounding error, for which
-    :math:`4\,(1 + 1/\beta)` units of the last place of 1 are allowed: at least four times the
-    largest error seen against 60 digits.
+    The exact β lies between ``lower`` and ``upper``, some 1e-9 of it apart, or further where the
+    confidence hardly depends on β. At both the mean confidence was found to lie on its side of the
+    wanted one by more than its rounding error, for which :math:`4\,(1 + 1/\beta)` units of the last
+    place of 1 are allowed: at least four times the largest error seen against 60 digits.
 
     Args:
         probs: true probabilities :math:`\pi` of the inputs, shaped as in :func:`beta_link`: a
             tensor or an array of any floating type.
         confidence: the mean confidence that is wanted.
-        tolerance: relative accuracy of β at which the bisection ends. Where the confidence hardly
-            depends on β, rounding keeps ``lower`` and ``upper`` further apart.
         dim: the class dimension, as in :func:`beta_link`.
 
     Returns:
         β, and the two numbers between which the exact one lies.
 
     Raises:
-        ValueError: if ``probs`` are no probabilities, if ``tolerance`` is not positive, or if no β
-            from 1e-8 to 1e8 has this mean confidence; the message has the range that is attained.
+        ValueError: if ``probs`` are no probabilities, or if no β from 1e-8 to 1e8 has this mean
+            confidence; the message has the range that is attained.
 
     Example:
         >>> import torch
@@ -186,8 +181,6 @@ def beta_for_confidence(
     pi, _, _ = _link_arguments(probs, 1.0, dim)
     if not isinstance(confidence, Real):
         raise ValueError(f"confidence must be a number; got {confidence!r}")
-    if not isinstance(tolerance, Real) or not 0 < tolerance < math.inf:
-        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
 
     def mean(beta: float) -> float:
         return float(inverse_beta_link(pi, beta, dim=-1).amax(dim=-1).mean())
@@ -208,13 +201,13 @@ def beta_for_confidence(
             f"{lower:g}), which these probs attain; it is {confidence}"
         )
     too_large = upper  # at lower the mean is surely larger than wanted, here it may not be
-    while too_large / lower > 1 + tolerance / 2:
+    while too_large / lower > 1 + _ACCURACY / 2:
         middle = math.sqrt(lower * too_large)
         if mean(middle) - rounding(middle) > confidence:
             lower = middle
         else:
             too_large = middle
-    width = tolerance / 2
+    width = _ACCURACY / 2
     while lower * (1 + width) < upper:  # to the first place where it is surely smaller
         further = lower * (1 + width)
         if mean(further) + rounding(further) < confidence:
@@ -234,7 +227,7 @@ def _link_arguments(
     if tensor.ndim == 0:
         raise ValueError("probs must have a class dimension: shape [C], [N, C] or [N, C, d1, ...]")
     p, dim = tensor.to(torch.float64), class_dimension(tensor.ndim, dim)
-    hidden = looked_on()  # under torch.func.vmap and the like no value can be read
+    hidden = is_transformed()  # under torch.func.vmap and the like no value can be read
     if not hidden:
         check_probabilities(p.detach(), "probs", floating_type(tensor), dim)
     p = p.movedim(dim, -1)

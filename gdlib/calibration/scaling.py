@@ -6,8 +6,7 @@ The fit is a convex minimisation in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +22,8 @@ from gdlib.calibration.inputs import (
     to_tensor,
 )
 
+T = TypeVar("T")
+
 # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
 _NOTHING_TO_GAIN = 1e-12
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
@@ -34,20 +35,7 @@ _ITERATIONS = 200  # of Newton's method; about ten are used
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Raised by a scaling that has not been fitted.
-
-    The error of this name in scikit-learn has the same bases.
-    """
-
-    def __init__(self, scaling: str) -> None:
-        super().__init__(scaling)
-        self.scaling = scaling
-
-    def __str__(self) -> str:
-        return (
-            f"{self.scaling} is not fitted yet; call fit(logits, labels) with a validation split "
-            "first"
-        )
+    """Raised by a scaling that has not been fitted, as scikit-learn's error of this name."""
 
 
 class TemperatureScaling:
@@ -76,19 +64,16 @@ class TemperatureScaling:
         2.0
         >>> torch.softmax(scaling.transform(logits[:1]), 1)
         tensor([[0.7500, 0.2500]])
-        >>> TemperatureScaling(2.0).state_dict()  # for torch.save
-        {'temperature': tensor(2., dtype=torch.float64)}
+        >>> TemperatureScaling(2.0)  # another time, of the number; or by torch.save and torch.load
+        TemperatureScaling(temperature=2.0)
 
     References:
         Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017,
         section 4.2.
     """
 
-    _temperature: float | None = None
-
     def __init__(self, temperature: float | None = None) -> None:
-        if temperature is not None:
-            self._temperature = _positive(temperature)
+        self._temperature = None if temperature is None else _positive(temperature)
 
     def __repr__(self) -> str:
         return f"TemperatureScaling(temperature={self._temperature})"
@@ -96,9 +81,7 @@ class TemperatureScaling:
     @property
     def temperature(self) -> float:
         """T > 0, above 1 for over-confident logits and below 1 for under-confident ones."""
-        if self._temperature is None:
-            raise NotFittedError(type(self).__name__)
-        return self._temperature
+        return _fitted(self._temperature, self)
 
     def fit(
         self, logits: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
@@ -129,23 +112,6 @@ class TemperatureScaling:
             NotFittedError: before :meth:`fit`.
         """
         return _transformed(logits, 1 / self.temperature, 0.0)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return T as a tensor, which :func:`torch.save` and :func:`torch.load` take as it is.
-
-        Raises:
-            NotFittedError: before :meth:`fit`.
-        """
-        return {"temperature": torch.tensor(self.temperature, dtype=torch.float64)}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take T from what :meth:`state_dict` returned.
-
-        Raises:
-            ValueError: for another dictionary.
-        """
-        _check_keys(state_dict, {"temperature"}, type(self).__name__)
-        self._temperature = _positive(state_dict["temperature"])
 
 
 class VectorScaling:
@@ -179,13 +145,17 @@ class VectorScaling:
         Guo et al. 2017, section 4.2 (a diagonal W); GD-2, table 3.
     """
 
-    _fitted: tuple[Tensor, Tensor] | None = None
-
     def __init__(
         self, weight: ArrayOrTensor | None = None, bias: ArrayOrTensor | None = None
     ) -> None:
+        self._fitted: tuple[Tensor, Tensor] | None = None
         if weight is not None and bias is not None:
-            self.load_state_dict({"weight": weight, "bias": bias})
+            self._fitted = _vector(weight, "weight"), _vector(bias, "bias")
+            if self.weight.shape != self.bias.shape:
+                raise ValueError(
+                    "weight and bias must have one number for each class, [C]; got "
+                    f"{list(self.weight.shape)} and {list(self.bias.shape)}"
+                )
         elif weight is not None or bias is not None:
             raise ValueError("give both weight and bias, or neither and call fit")
 
@@ -196,9 +166,7 @@ class VectorScaling:
     @property
     def weight(self) -> Tensor:
         """The scale of each class, float64, shape ``[C]``; 1/T for temperature scaling."""
-        if self._fitted is None:
-            raise NotFittedError(type(self).__name__)
-        return self._fitted[0]
+        return _fitted(self._fitted, self)[0]
 
     @property
     def bias(self) -> Tensor:
@@ -206,9 +174,7 @@ class VectorScaling:
 
         Only differences between classes matter; the mean is 0.
         """
-        if self._fitted is None:
-            raise NotFittedError(type(self).__name__)
-        return self._fitted[1]
+        return _fitted(self._fitted, self)[1]
 
     def fit(
         self, logits: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
@@ -236,36 +202,18 @@ class VectorScaling:
         """
         return _transformed(logits, self.weight, self.bias, dim)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return weights and biases, which :func:`torch.save` and :func:`torch.load` take.
-
-        Raises:
-            NotFittedError: before :meth:`fit`.
-        """
-        return {"weight": self.weight, "bias": self.bias}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take weights and biases from what :meth:`state_dict` returned.
-
-        Raises:
-            ValueError: for another dictionary, and for what is no two vectors of finite numbers.
-        """
-        _check_keys(state_dict, {"weight", "bias"}, type(self).__name__)
-        weight, bias = (
-            to_tensor(state_dict[name], name).detach().to("cpu", torch.float64, copy=True)
-            for name in ("weight", "bias")
-        )
-        if weight.ndim != 1 or not len(weight) or weight.shape != bias.shape:
-            raise ValueError(
-                "weight and bias must have one number for each class, [C]; got "
-                f"{list(weight.shape)} and {list(bias.shape)}"
-            )
-        check_finite(weight, "weight")
-        check_finite(bias, "bias")
-        self._fitted = weight, bias
-
 
 torch.serialization.add_safe_globals([TemperatureScaling, VectorScaling])  # for torch.load
+
+
+def _fitted(value: T | None, scaling: object) -> T:
+    """Return what was fitted, if it was."""
+    if value is None:
+        raise NotFittedError(
+            f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a "
+            "validation split first"
+        )
+    return value
 
 
 def _positive(temperature: Any) -> float:
@@ -279,12 +227,15 @@ def _positive(temperature: Any) -> float:
     return number
 
 
-def _check_keys(state_dict: Mapping[str, Any], keys: set[str], owner: str) -> None:
-    if set(state_dict) != keys:
+def _vector(values: ArrayOrTensor, name: str) -> Tensor:
+    """Return a number for each class, in float64 on the CPU."""
+    vector = to_tensor(values, name).detach().to("cpu", torch.float64, copy=True)
+    if vector.ndim != 1 or not len(vector):
         raise ValueError(
-            f"the state of {owner} holds {', '.join(sorted(keys))}; got "
-            f"{', '.join(map(str, state_dict)) or 'nothing'}"
+            f"{name} must have one number for each class, [C]; got {list(vector.shape)}"
         )
+    check_finite(vector, name)
+    return vector
 
 
 def _logits_and_labels(

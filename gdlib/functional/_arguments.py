@@ -23,7 +23,7 @@ R = TypeVar("R")
 Reduction = Literal["none", "mean", "sum"]
 """What becomes of the losses of the samples."""
 
-Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]"]
+Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]", "in [0, 1]"]
 """The values that a hyperparameter may have; all must be finite."""
 
 _COMPUTE_DTYPE = {
@@ -36,7 +36,7 @@ FLOATING = tuple(_COMPUTE_DTYPE)
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
-# --- who looks on ---
+# --- compilers, tracers and transforms ---
 
 
 transforms_active: Callable[[], bool] = getattr(
@@ -51,7 +51,7 @@ _is_traced: Callable[[], bool] = getattr(torch._C, "_is_tracing", torch.jit.is_t
 """Say whether ``torch.jit.trace`` looks on; the private form takes a third of the time."""
 
 
-def looked_on() -> bool:
+def is_transformed() -> bool:
     """Say whether a compiler, a tracer or a ``torch.func`` transform looks on."""
     if torch.compiler.is_compiling() or transforms_active() or _is_traced():
         return True
@@ -60,7 +60,7 @@ def looked_on() -> bool:
     return tracer is not None and tracer.get_proxy_mode() is not None
 
 
-def derived_forwards(tensor: Tensor) -> bool:
+def has_tangent(tensor: Tensor) -> bool:
     """Say whether a tensor has a tangent, for a derivative in forward mode."""
     if getattr(forward_ad, "_current_level", 0) < 0:  # private, and saves a call
         return False
@@ -69,7 +69,7 @@ def derived_forwards(tensor: Tensor) -> bool:
 
 def readable(tensor: Tensor) -> bool:
     """Say whether values can be read without a wait for a device, and without breaking a graph."""
-    return tensor.is_cpu and type(tensor) in PLAIN and not looked_on()
+    return tensor.is_cpu and type(tensor) in PLAIN and not is_transformed()
 
 
 def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
@@ -83,7 +83,7 @@ def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
     return smallest.item(), largest.item()
 
 
-def keep(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
+def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
     """Put a value into a buffer.
 
     Where a ``torch.func`` transform does not allow that, the error says what to do instead.
@@ -138,7 +138,7 @@ def check_dense(name: str, value: Tensor) -> None:
         )
 
 
-def check_has_values(name: str, value: Tensor, device: torch.device) -> None:
+def check_not_meta(name: str, value: Tensor, device: torch.device) -> None:
     """Refuse a tensor without values, of the meta device, beside logits that have some."""
     if value.is_meta and device.type != "meta":
         raise ValueError(f"{name} is on the meta device and holds no values; make it on {device}")
@@ -177,6 +177,13 @@ def is_whole(value: object, least: float = -math.inf) -> TypeGuard[int]:
     return bool(value >= least)
 
 
+def check_whole(name: str, value: object, least: int) -> int:
+    """Return a whole number; refuse what is none, or below the least."""
+    if not is_whole(value, least):
+        raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}")
+    return int(value)
+
+
 def check_ignore_index(ignore_index: object) -> None:
     """Refuse what is no whole number."""
     if not is_whole(ignore_index):
@@ -191,15 +198,6 @@ def check_reduction(reduction: object) -> None:
         raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
 
 
-def check_label_smoothing(label_smoothing: float) -> None:
-    """Refuse what is no number in [0, 1]."""
-    number = isinstance(label_smoothing, (int, float, np.number))
-    if not number or isinstance(label_smoothing, bool) or not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(
-            f"label_smoothing must lie in [0, 1], one number for all samples; got {label_smoothing}"
-        )
-
-
 # --- hyperparameters: numbers, or tensors with one value for each sample ---
 
 
@@ -209,17 +207,18 @@ _WITHIN: dict[str, Callable[[float], bool]] = {
     ">= -1": lambda x: x >= -1,
     "> -inf": lambda x: x > -math.inf,
     "in (0, 1]": lambda x: 0 < x <= 1,
+    "in [0, 1]": lambda x: 0 <= x <= 1,
 }
 
 
-def check_number(name: str, value: Any, bound: Bound) -> float:
+def check_number(name: str, value: Any, bound: Bound, kind: str = "a number") -> float:
     """Return a number as a float; refuse what is none, not finite or outside its bound."""
+    if isinstance(value, Tensor):
+        raise ValueError(f"{name} must be a number, the same for all samples; got a tensor")
     try:
         number = float(value + 0)  # refuses a text that reads like a number
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be a number or a tensor, got {type(value).__name__}"
-        ) from error
+        raise ValueError(f"{name} must be {kind}, got {type(value).__name__}") from error
     except OverflowError:
         number = math.inf
     if isinstance(value, bool) or not (_WITHIN[bound](number) and number < math.inf):
@@ -256,7 +255,7 @@ def check_parameter(
 ) -> float | Tensor:
     """Check a number, or a tensor that must broadcast to one value for each sample."""
     if not isinstance(value, Tensor):
-        return check_number(name, value, bound)
+        return check_hyperparameter(name, value, bound)
     if value.numel() == 1 and value.ndim > len(index_shape):
         value = value.reshape(())  # FSDP makes a learnt scalar [1], also beside logits [C]
     if not broadcasts(value.shape, index_shape):
@@ -268,53 +267,18 @@ def check_parameter(
     return value
 
 
-def hyperparameter(name: str, bound: Bound, *, or_none: bool = False) -> Callable[[Any], object]:
-    """Make a check of a number or a tensor for a module; shapes are checked with a batch."""
-
-    def check(value: Any) -> None:
-        if isinstance(value, Tensor):
-            check_tensor(name, value, bound)
-        elif not (or_none and value is None):
-            check_number(name, value, bound)
-
-    return check
+def check_hyperparameter(name: str, value: Any, bound: Bound) -> float | Tensor:
+    """Check a number or a tensor of any shape."""
+    if not isinstance(value, Tensor):
+        return check_number(name, value, bound, "a number or a tensor")
+    check_tensor(name, value, bound)
+    return value
 
 
-def check_boolean(name: str) -> Callable[[Any], object]:
-    """Make a check that refuses what is neither True nor False."""
-
-    def check(value: Any) -> None:
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} must be True or False; got {value!r}")
-
-    return check
-
-
-def check_multiple(margin: object) -> None:
-    """Refuse what does not multiply an angle in A-Softmax or L-Softmax."""
-    if not is_whole(margin, 1):
-        raise ValueError(
-            f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}"
-        )
-
-
-def check_annealing(annealing: float) -> None:
-    """Refuse what is no weight of the plain cosine."""
-    number = isinstance(annealing, (int, float, np.number)) and not isinstance(annealing, bool)
-    if not number or not 0 <= annealing < math.inf:
-        raise ValueError(f"annealing must be a finite number >= 0; got {annealing!r}")
-
-
-def check_classes(classes: object) -> None:
-    """Refuse fewer than two classes."""
-    if not is_whole(classes, 2):
-        raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
-
-
-def check_runs(runs: object) -> None:
-    """Refuse what counts no runs; None stands for a single one, without a dimension of its own."""
-    if runs is not None and not is_whole(runs, 1):
-        raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
+def check_boolean(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
 
 
 def check_seeds(seeds: object) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from gdlib.functional._arguments import (
     PLAIN,
-    derived_forwards,
     extremes,
-    looked_on,
+    has_tangent,
+    is_transformed,
     readable,
     transforms_active,
 )
@@ -40,7 +40,7 @@ _default_hooks: Callable[[bool], object] = getattr(
 )
 
 
-def hooks_watch() -> bool:
+def saved_tensors_are_hooked() -> bool:
     """Say whether hooks ask for all tensors that a backward pass needs.
 
     An activation checkpoint is one; :func:`torch.autograd.graph.saved_tensors_hooks` sets them.
@@ -50,7 +50,7 @@ def hooks_watch() -> bool:
     return _default_hooks(False) is not None
 
 
-def is_batch(gradient: Tensor) -> bool:
+def is_batched(gradient: Tensor) -> bool:
     """Say whether an incoming gradient stands for many.
 
     So it is with ``is_grads_batched=True``, and with ``torch.func.vmap`` over a backward pass. A
@@ -59,9 +59,9 @@ def is_batch(gradient: Tensor) -> bool:
     return transforms_active() or _is_legacy_batch(gradient)
 
 
-def times(gradient: Tensor, factor: Tensor) -> Tensor:
+def multiply_in_place(gradient: Tensor, factor: Tensor) -> Tensor:
     """Multiply an array that nobody else holds, in place unless the factor is a batch of them."""
-    return gradient * factor if is_batch(factor) else gradient.mul_(factor)
+    return gradient * factor if is_batched(factor) else gradient.mul_(factor)
 
 
 class GradientInForward(torch.autograd.Function):
@@ -86,7 +86,7 @@ class GradientInForward(torch.autograd.Function):
         """Compute the loss, and the gradient for a gradient of 1."""
         loss, gradient, *counted = make(logits)
         ctx.functions = make, eager, *counted
-        watches = hooks_watch()
+        watches = saved_tensors_are_hooked()
         ctx.gradient = None if watches else gradient
         ctx.save_for_backward(logits, gradient if watches else None, *watched)
         return loss
@@ -106,8 +106,8 @@ class GradientInForward(torch.autograd.Function):
             if saved is not None:  # a hook may hold it still
                 return saved * incoming(grad, *counted), *others
             gradient = make(logits)[1]  # a graph that is used again
-        if grad.ndim or not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
-            multiply = getattr(make, "multiply", times)  # a kernel has its own
+        if grad.ndim or not grad.is_cpu or is_batched(grad) or grad.item() != 1.0:
+            multiply = getattr(make, "multiply", multiply_in_place)  # a kernel has its own
             gradient = multiply(gradient, incoming(grad, *counted))
         return gradient, *others
 
@@ -121,7 +121,7 @@ def incoming(grad: Tensor, counted: Tensor | None = None) -> Tensor:
     return factor if counted is None else torch.where(counted, factor, 0.0)
 
 
-def serves(logits: Tensor, beta: float | Tensor) -> bool:
+def is_fusable(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
     Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode
@@ -129,19 +129,19 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     a gradient is 1 - p over β + 1 - p, and a small 1 - p has few digits left. On a GPU the values
     of a tensor are not looked at.
     """
-    if looked_on() or type(logits) not in PLAIN or logits.numel() == 0:
+    if is_transformed() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
     if isinstance(beta, Tensor):
-        if beta.requires_grad or type(beta) not in PLAIN or derived_forwards(beta):
+        if beta.requires_grad or type(beta) not in PLAIN or has_tangent(beta):
             return False
         smallest, largest = extremes(beta)
     else:
         smallest = largest = beta
     least = _SMALLEST_BETA if logits.dtype is torch.float64 else _SMALLEST_BETA_FLOAT32
-    return least <= smallest <= largest <= _LARGEST_BETA and not derived_forwards(logits)
+    return least <= smallest <= largest <= _LARGEST_BETA and not has_tangent(logits)
 
 
-def usual(
+def usual_mean(
     logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]
 ) -> Tensor | None:
     """Compute the mean over logits ``[N, C]`` on a CPU; None for another call.
@@ -156,7 +156,7 @@ def usual(
         and target.is_cpu
         and logits.ndim == 2
         and target.shape == logits.shape[:1]
-        and serves(logits, beta)
+        and is_fusable(logits, beta)
     ):
         return None
     samples, classes = logits.shape
@@ -178,7 +178,7 @@ def usual(
     # refuses it. What fails here for any reason is computed with care by the caller, or fails
     # there with an error that says why.
     try:
-        if asks_for_gradient(logits):
+        if needs_gradient(logits):
             return GradientInForward.apply(logits, make, eager, target)
         return make(logits, wants_gradient=False)[0]
     except (IndexError, RuntimeError):
@@ -202,7 +202,7 @@ def widened_by_blocks(logits: Tensor, target: Tensor) -> bool:
     )
 
 
-def asks_for_gradient(logits: Tensor) -> bool:
+def needs_gradient(logits: Tensor) -> bool:
     """Say whether a backward pass may follow."""
     return torch.is_grad_enabled() and logits.requires_grad
 

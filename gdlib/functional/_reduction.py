@@ -18,9 +18,9 @@ from gdlib.functional._arguments import (
     Reduction,
     autocasts,
     check_dense,
-    check_has_values,
     check_ignore_index,
-    check_label_smoothing,
+    check_not_meta,
+    check_number,
     check_parameter,
     check_reduction,
     check_weight,
@@ -67,7 +67,7 @@ class Batch:
         self.soft = _is_soft(input, target, self.index_shape, only_indices)
         self.classes = classes = input.shape[dim]
         check_reduction(reduction)
-        check_label_smoothing(label_smoothing)
+        check_number("label_smoothing", label_smoothing, "in [0, 1]")
         check_ignore_index(ignore_index)
         check_weight(weight, classes)
         if target.device != self.device:
@@ -76,7 +76,7 @@ class Batch:
                 f"target.to({str(self.device)!r})"
             )
         if weight is not None:
-            check_has_values("weight", weight, self.device)
+            check_not_meta("weight", weight, self.device)
         if self.soft and ignore_index >= 0:
             raise ValueError(
                 "ignore_index needs class indices; with class probabilities give a sample that "
@@ -129,6 +129,34 @@ class Batch:
             batch.result_dtype = batch.values.dtype
         return batch
 
+    @classmethod
+    def of_rows(
+        cls,
+        name: str,
+        rows: Tensor,
+        target: Tensor,
+        classes: int | None = None,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> Batch:
+        """Check rows ``[N, K]`` or ``[R, N, K]`` with class indices ``[N]`` or ``[R, N]``.
+
+        There are K classes unless another number is given.
+        """
+        for what, value in ((name, rows), ("target", target)):
+            if not isinstance(value, Tensor):
+                raise ValueError(f"{what} must be a tensor; got {type(value).__name__}")
+        if not rows.is_floating_point():
+            raise ValueError(f"{name} must be floating point; got {rows.dtype}")
+        if rows.ndim not in (2, 3) or target.shape != rows.shape[:-1] or target.is_floating_point():
+            raise ValueError(
+                f"expected {name} [N, K] or [R, N, K] with class indices [N] or [R, N]; got "
+                f"{list(rows.shape)} and {target.dtype} of shape {list(target.shape)}"
+            )
+        shape = (rows.shape[0], rows.shape[-1] if classes is None else classes, *target.shape[1:])
+        return cls.of_shape(shape, rows, target, weight, ignore_index, reduction)
+
     def take_logits(self) -> Tensor:
         """Hand the logits over; nothing of their memory is held any longer."""
         values, self.values = self.values, self.values.new_empty(0)
@@ -146,7 +174,7 @@ class Batch:
     def check(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
         """Check a number, or a tensor with one value for each sample."""
         if isinstance(value, Tensor):
-            check_has_values(name, value, self.device)
+            check_not_meta(name, value, self.device)
         return check_parameter(name, value, bound, self.index_shape)
 
     def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:

@@ -1,17 +1,17 @@
 """Losses on the angles between features and class vectors: margins, and scales that are computed.
 
-They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of
--inf masks its class, for class indices and a scale above 0; where that is the true class, the
-losses with a margin at the angle may be finite. A value far below -1, such as the least of its
-type, masks a wrong class too. On the CPU the losses with an angle refuse values above 1.05, which
-are logits and no cosines; the two that only scale cosines, CosFace and AdaCos, take them as they
-are.
+They take the cosines of :class:`gdlib.heads.CosineLinear`; a scale makes logits of them. Margins
+and angles are in radians. A cosine of -inf masks its class, for class indices and a scale above 0;
+where that is the true class, the losses with a margin at the angle may be finite. A value far below
+-1, such as the least of its type, masks a wrong class too. On the CPU the losses with an angle
+refuse values above 1.05, which are logits and no cosines; the two that only scale cosines, CosFace
+and AdaCos, take them as they are.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, overload
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -20,12 +20,10 @@ from gdlib.functional._arguments import (
     FLOATING,
     Reduction,
     broadcasts,
-    check_annealing,
-    check_classes,
-    check_has_values,
-    check_multiple,
+    check_hyperparameter,
+    check_not_meta,
     check_number,
-    check_tensor,
+    check_whole,
     compute_in,
     readable,
     softplus,
@@ -83,7 +81,6 @@ def arcface_cross_entropy(
     scale: float | Tensor = 64.0,
     margin: float | Tensor = 0.5,
     *,
-    monotone: bool = True,
     weight: Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -98,25 +95,19 @@ def arcface_cross_entropy(
         \qquad \psi(\theta) = \cos(\theta + m)
 
     ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the
-    printed :math:`\psi` rises again. With ``monotone=True`` it is :math:`\cos\theta - m \sin m`
-    there, as in the public implementations ("easy margin" off); for m up to 2.3 it falls
-    everywhere, with a jump at the border. ``monotone=False`` is the formula as printed.
+    printed :math:`\psi` rises again; there it is :math:`\cos\theta - m \sin m`, as in the public
+    implementations ("easy margin" off). For m up to 2.3 it then falls everywhere, with a jump at
+    the border.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
-            it. -inf masks a class.
+        cosine: :math:`\cos\theta`, in the place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
             for each sample.
         margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
             ArcGrad's comparison s = 20, m = 0.1.
-        monotone: keep the true logit falling up to :math:`\theta = \pi`.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         A true class at 60 degrees counts as one at 90 degrees, so that both logits are equal:
@@ -135,9 +126,8 @@ def arcface_cross_entropy(
     true = batch.true(batch.values)
     angle = arccos(true)
     moved = torch.cos(angle + margin)
-    if monotone:
-        sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
-        moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
+    sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
+    moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
     return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, scale * moved)))
 
 
@@ -165,18 +155,13 @@ def cosface_cross_entropy(
     cross-entropy of ``scale * cosine``.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
-            it. -inf masks a class.
+        cosine: :math:`\cos\theta`, in the place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
             AM-Softmax has s = 30, m = 0.35.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
@@ -221,20 +206,15 @@ def sphereface_cross_entropy(
     gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
-            it. -inf masks a class.
+        cosine: :math:`\cos\theta`, in the place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m`, a whole number >= 1; the original's is 4.
         annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
             \psi(\theta)) / (1 + \lambda)`. The original lets it fall during training, from 1000 or
             so to 5 or so; 0 is the loss as defined.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         Twice 60 degrees is 120 degrees, and the logits are -1 and -2:
@@ -248,8 +228,8 @@ def sphereface_cross_entropy(
         *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu
         et al., ICML 2016).
     """
-    check_multiple(margin)
-    check_annealing(annealing)
+    check_whole("margin", margin, 1)
+    check_number("annealing", annealing, ">= 0")
     batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, ">= 0")
     true = scale * _annealed(batch.true(batch.values), margin, annealing)
@@ -288,12 +268,8 @@ def l_softmax_cross_entropy(
             as a right one. On the CPU norms that are below 0 or below their logits are refused.
         margin: :math:`m`, a whole number >= 1.
         annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         The true class is at 60 degrees; the logits become -1 and -2:
@@ -308,8 +284,8 @@ def l_softmax_cross_entropy(
         4-6; *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 6, where
         :math:`\psi` is left open beyond the first interval.
     """
-    check_multiple(margin)
-    check_annealing(annealing)
+    check_whole("margin", margin, 1)
+    check_number("annealing", annealing, ">= 0")
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
         given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
@@ -317,7 +293,7 @@ def l_softmax_cross_entropy(
             f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; "
             f"got {given}"
         )
-    check_has_values("norms", norms, input.device)
+    check_not_meta("norms", norms, input.device)
     norms = batch.of_counted(norms.to(batch.values).expand(input.shape), batch.dim)
     lengths = batch.true(norms)
     _check_norms(batch, lengths)
@@ -347,17 +323,12 @@ def adacos_cross_entropy(
     :class:`gdlib.losses.AdaCosLoss` does.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
-            it. -inf masks a class.
+        cosine: :math:`\cos\theta`, in the place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
             for the fixed :math:`\sqrt 2 \log(C - 1)`, which is 0 for two classes.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -378,7 +349,7 @@ def adacos_cross_entropy(
 
 def fixed_scale(classes: int) -> float:
     """Return the scale of fixed AdaCos, with which the dynamic one starts; 0 for two classes."""
-    check_classes(classes)
+    check_whole("classes", classes, 2)
     return math.sqrt(2) * math.log(classes - 1)
 
 
@@ -435,8 +406,37 @@ def adacos_scale(
         *AdaCos*, the dynamic scale; *ArcGrad*, eq. 10, second line.
     """
     check_scale_bounds(minimum_scale, maximum_scale)
-    statistics = adacos_statistics(cosine, target, scale, ignore_index=ignore_index)
-    return adacos_next_scale(statistics, minimum_scale, maximum_scale)
+    batch = Batch.of_rows("cosines", cosine, target, ignore_index=ignore_index)
+    values, _ = compute_in(cosine, "cosine")
+    if isinstance(scale, Tensor):
+        check_not_meta("scale", scale, cosine.device)
+    else:
+        scale = check_number("scale", scale, "> -inf")
+    before = torch.as_tensor(scale, dtype=values.dtype, device=values.device)
+    runs = values.shape[:-2]
+    if before.numel() == 1:
+        before = before.reshape(())
+    if before.ndim and before.shape != runs:
+        raise ValueError(
+            f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}"
+        )
+    before = before.expand(runs)
+    valid, index = batch.valid, batch.index.unsqueeze(-1)
+    powers = (
+        (before[..., None, None] * values)
+        .scatter(-1, index, -math.inf)
+        .masked_fill(~valid.unsqueeze(-1), -math.inf)
+    )
+    counted = valid.sum(-1)
+    log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(values))
+    angle = arccos(values.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
+    median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
+    after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
+    if maximum_scale is not None:
+        after = torch.where(after.isfinite(), after.clamp(-maximum_scale, maximum_scale), after)
+    if minimum_scale is not None:
+        after = after.clamp(min=minimum_scale)
+    return torch.where((counted > 0) & after.isfinite(), after, before)
 
 
 def check_scale_bounds(minimum_scale: float | None, maximum_scale: float | None) -> None:
@@ -452,84 +452,12 @@ def check_scale_bounds(minimum_scale: float | None, maximum_scale: float | None)
             )
 
 
-class AdaCosStatistics(NamedTuple):
-    """What the next scale needs to know of a batch, and the scale before."""
-
-    log_total: Tensor  # log of the sum of e^(s cos θ) over samples and wrong classes, [] or [R]
-    counted: Tensor  # samples, [] or [R]
-    angle: Tensor  # to the true class, NaN for a sample that does not count, [N] or [R, N]
-    before: Tensor  # the scale, [] or [R]
-
-
-@torch.no_grad()
-def adacos_statistics(
-    cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int
-) -> AdaCosStatistics:
-    """Reduce a batch to what the next scale of AdaCos depends on; as :func:`adacos_scale`."""
-    for name, value in (("cosine", cosine), ("target", target)):
-        if not isinstance(value, Tensor):
-            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
-    if cosine.dtype not in FLOATING:
-        raise ValueError(f"cosines must be floating point; got {cosine.dtype}")
-    if cosine.ndim not in (2, 3) or target.shape != cosine.shape[:-1] or target.is_floating_point():
-        raise ValueError(
-            "expected cosines [N, C] or [R, N, C] with class indices [N] or [R, N]; "
-            f"got {list(cosine.shape)} and {list(target.shape)}"
-        )
-    cosine, _ = compute_in(cosine, "cosine")
-    if isinstance(scale, Tensor):
-        check_has_values("scale", scale, cosine.device)
-    else:
-        scale = check_number("scale", scale, "> -inf")
-    before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
-    runs = cosine.shape[:-2]
-    if before.numel() == 1:
-        before = before.reshape(())
-    if before.ndim and before.shape != runs:
-        raise ValueError(
-            f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}"
-        )
-    before = before.expand(runs)
-    batch = Batch.of_shape(
-        (len(target), cosine.shape[-1], *target.shape[1:]),
-        cosine,
-        target,
-        ignore_index=ignore_index,
-    )
-    valid, index = batch.valid, batch.index.unsqueeze(-1)
-    powers = (
-        (before[..., None, None] * cosine)
-        .scatter(-1, index, -math.inf)
-        .masked_fill(~valid.unsqueeze(-1), -math.inf)
-    )
-    log_total = torch.logsumexp(powers.flatten(-2), -1)
-    angle = arccos(cosine.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
-    return AdaCosStatistics(log_total, valid.sum(-1), angle, before)
-
-
-@torch.no_grad()
-def adacos_next_scale(
-    statistics: AdaCosStatistics, minimum_scale: float | None, maximum_scale: float | None
-) -> Tensor:
-    """Compute the next scale of AdaCos from the statistics of a batch."""
-    log_total, counted, angle, before = statistics
-    log_mean = log_total - torch.log(counted.to(log_total))
-    median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
-    after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
-    if maximum_scale is not None:
-        after = torch.where(after.isfinite(), after.clamp(-maximum_scale, maximum_scale), after)
-    if minimum_scale is not None:
-        after = after.clamp(min=minimum_scale)
-    return torch.where((counted > 0) & after.isfinite(), after, before)
-
-
 @tensor_by_keyword("scale", 2)
 def arcgrad_cross_entropy(
     cosine: Tensor,
     target: Tensor,
-    scale: float | Tensor | None = None,
+    scale: float | Tensor,
     *,
-    gap: float | Tensor | None = None,
     weight: Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -540,21 +468,15 @@ def arcgrad_cross_entropy(
     .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
 
     There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest
-    gradient. Give either ``scale`` or ``gap``.
+    gradient, :func:`arcgrad_scale`.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
-            it. -inf masks a class.
+        cosine: :math:`\cos\theta`, in the place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
             Table I has 30 and 5, CIFAR 10.
-        gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -565,12 +487,7 @@ def arcgrad_cross_entropy(
     References:
         *ArcGrad*, eq. 11 and 19.
     """
-    if (scale is None) == (gap is None):
-        raise ValueError("give either scale or gap, and not both")
     batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
-    if gap is not None:
-        scale = arcgrad_scale(gap, batch.classes)
-    assert scale is not None
     scale = batch.parameter("scale", scale, "> 0")
     return batch.reduce(softplus(batch.log_odds_against(scaled_angles(batch.values, scale))))
 
@@ -584,8 +501,6 @@ def scaled_angles(cosine: Tensor, scale: float | Tensor) -> Tensor:
 def arcgrad_scale(gap: float, classes: int) -> float: ...
 @overload
 def arcgrad_scale(gap: Tensor, classes: int) -> Tensor: ...
-@overload
-def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor: ...
 def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
     r"""Compute the scale that gives ArcGrad the largest gradient at a given gap.
 
@@ -616,11 +531,16 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
     References:
         *ArcGrad*, eq. 13-19.
     """
-    if isinstance(gap, Tensor):
-        check_tensor("gap", gap, "> 0")
-    else:
-        gap = check_number("gap", gap, "> 0")
-    return _best_product(classes) / gap
+    gap = check_hyperparameter("gap", gap, "> 0")
+    check_whole("classes", classes, 2)
+    # Newton's method for w + log w = log((C - 1)/e), of which w is W((C - 1)/e)
+    goal, w = math.log(classes - 1) - 1, 0.5
+    for _ in range(50):
+        step = (w + math.log(w) - goal) / (1 + 1 / w)
+        w = max(w - step, w / 10)
+        if abs(step) <= 1e-15 * w:
+            break
+    return (1 + w) / gap
 
 
 def _of_cosines(
@@ -661,18 +581,3 @@ def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:
     interval = torch.floor(angle.detach() * (multiple / math.pi)).clamp(max=multiple - 1)
     falling = (1 - 2 * torch.remainder(interval, 2)) * torch.cos(multiple * angle) - 2 * interval
     return falling if annealing == 0 else (annealing * cosine + falling) / (1 + annealing)
-
-
-def _best_product(classes: int) -> float:
-    """Compute 1 + W((C - 1)/e), the u > 1 with (u - 1) e^u = C - 1.
-
-    Newton's method is applied to w + log w = log((C - 1)/e), where w = u - 1.
-    """
-    check_classes(classes)
-    goal, w = math.log(classes - 1) - 1, 0.5
-    for _ in range(50):
-        step = (w + math.log(w) - goal) / (1 + 1 / w)
-        w = max(w - step, w / 10)
-        if abs(step) <= 1e-15 * w:
-            break
-    return 1 + w

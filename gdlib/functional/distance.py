@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gdlib.functional._arguments import (
     Reduction,
     broadcasts,
-    check_has_values,
+    check_not_meta,
+    check_number,
     compute_in,
     extremes,
     softplus,
@@ -42,11 +41,8 @@ def center_loss(
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
         target: class indices ``[N]`` or ``[R, N]``.
         centers: one point for each class, ``[C, D]`` or ``[R, C, D]``.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> features = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
@@ -58,9 +54,7 @@ def center_loss(
         *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV
         2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
-    batch = _of_centers(
-        features, target, centers, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    batch = _of_centers(features, target, centers, weight, ignore_index, reduction)
     values, result_dtype = compute_in(features, "features")
     values = batch.of_counted(values, -1)
     distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
@@ -83,18 +77,12 @@ def center_update(
     A class that the batch does not hold keeps its centre.
 
     Args:
-        features: ``[N, D]``, or ``[R, N, D]`` for R runs.
-        target: class indices ``[N]`` or ``[R, N]``.
-        centers: ``[C, D]`` or ``[R, C, D]``.
+        features: as in :func:`center_loss`, like the next two.
+        target: class indices.
+        centers: the centres; new ones are returned, of their shape and type.
         rate: :math:`\alpha`, in [0, 1]; the paper's is 0.5.
-        ignore_index: class index whose samples count for nothing.
 
-    Returns:
-        New centres, of the shape and type of ``centers``.
-
-    Raises:
-        ValueError: for shapes that do not fit, a class index outside [0, C), and a rate outside [0,
-            1].
+    The rest is as in :func:`center_loss`.
 
     Example:
         The first centre moves to 0 + 0.5 * 4 / 2:
@@ -109,7 +97,7 @@ def center_update(
         1.
     """
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
-    check_rate(rate)
+    check_number("rate", rate, "in [0, 1]")
     towards = torch.where(
         batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0
     )
@@ -160,12 +148,8 @@ def gaussian_mixture_cross_entropy(
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for
             unit covariances.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> distance, labels = torch.tensor([[1.0, 3.0]]), torch.tensor([0])
@@ -193,8 +177,13 @@ def gaussian_mixture_cross_entropy(
     if half_log_determinant is None:
         offset = values.new_zeros(()).expand(values.shape)
     else:
-        _check_half_log_determinant(half_log_determinant, values.shape)
-        check_has_values("half_log_determinant", half_log_determinant, values.device)
+        given = getattr(half_log_determinant, "shape", type(half_log_determinant).__name__)
+        if not isinstance(half_log_determinant, Tensor) or not broadcasts(given, values.shape):
+            raise ValueError(
+                "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
+                f"{list(values.shape)}, or None for unit covariances; got {given}"
+            )
+        check_not_meta("half_log_determinant", half_log_determinant, values.device)
         offset = half_log_determinant.to(values).expand(values.shape)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
@@ -202,23 +191,6 @@ def gaussian_mixture_cross_entropy(
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
     losses = softplus(batch.log_odds_against(-values - offset) + added)
     return batch.reduce(losses, of_true=likelihood)
-
-
-def check_rate(rate: Any) -> None:
-    """Refuse what is no number in [0, 1]."""
-    number = isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool)
-    if not number or not 0 <= rate <= 1:
-        raise ValueError(f"rate must be a number in [0, 1]; got {rate!r}")
-
-
-def _check_half_log_determinant(value: object, shape: torch.Size) -> None:
-    """Refuse what is no tensor that broadcasts to the distances."""
-    if not isinstance(value, Tensor) or not broadcasts(value.shape, shape):
-        given = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(
-            "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
-            f"{list(shape)}, or None for unit covariances; got {given}"
-        )
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
@@ -233,31 +205,21 @@ def _of_centers(
     features: Tensor,
     target: Tensor,
     centers: Tensor,
-    *,
     weight: Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Batch:
     """Check features, class indices, centres and options against each other."""
-    for name, value in (("features", features), ("target", target), ("centers", centers)):
-        if not isinstance(value, Tensor):
-            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
+    if not isinstance(centers, Tensor):
+        raise ValueError(f"centers must be a tensor; got {type(centers).__name__}")
+    if not centers.is_floating_point():
+        raise ValueError(f"centers must be floating point; got {centers.dtype}")
+    classes = centers.shape[-2] if centers.ndim > 1 else 0
+    batch = Batch.of_rows("features", features, target, classes, weight, ignore_index, reduction)
     if centers.device != features.device:
         raise ValueError(
             f"centers are on {centers.device} and features on {features.device}; move them: "
             "centers.to(features.device)"
-        )
-    for name, value in (("features", features), ("centers", centers)):
-        if not value.is_floating_point():
-            raise ValueError(f"{name} must be floating point; got {value.dtype}")
-    if (
-        features.ndim not in (2, 3)
-        or target.shape != features.shape[:-1]
-        or target.is_floating_point()
-    ):
-        raise ValueError(
-            "expected features [N, D] or [R, N, D] with class indices [N] or [R, N]; "
-            f"got {list(features.shape)} and {target.dtype} of shape {list(target.shape)}"
         )
     if (
         centers.ndim != features.ndim
@@ -268,11 +230,4 @@ def _of_centers(
             f"centers of shape {list(centers.shape)} do not fit features of shape "
             f"{list(features.shape)}"
         )
-    return Batch.of_shape(
-        (target.shape[0], centers.shape[-2], *target.shape[1:]),
-        features,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-    )
+    return batch

@@ -12,7 +12,7 @@ from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
     compute_in,
-    derived_forwards,
+    has_tangent,
     log_add_exp,
     over_classes,
     tensor_by_keyword,
@@ -128,7 +128,7 @@ def gd_cross_entropy(
         and type(label_smoothing) is float
         and label_smoothing == 0.0
     ):
-        loss = _fused.usual(
+        loss = _fused.usual_mean(
             input,
             target,
             beta,
@@ -155,11 +155,11 @@ def gd_cross_entropy(
     if not (type(temperature) is float and temperature == 1.0):
         logits = logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
-    derived = any(value.requires_grad or derived_forwards(value) for value in watched)
-    if derived or not _fused.serves(logits, beta):
+    derived = any(value.requires_grad or has_tangent(value) for value in watched)
+    if derived or not _fused.is_fusable(logits, beta):
         return _eager(batch, beta, logits)
     make = functools.partial(_fused.loss_and_gradient, batch, over_classes(beta, logits))
-    if not _fused.asks_for_gradient(logits):
+    if not _fused.needs_gradient(logits):
         return make(logits, wants_gradient=False)[0]
     eager = functools.partial(_eager, batch, beta)
     return _fused.GradientInForward.apply(logits, make, eager, *watched)

@@ -14,16 +14,16 @@ from gdlib.functional._arguments import (
     Reduction,
     autocasts,
     check_number,
+    check_whole,
     compute_in,
-    is_whole,
 )
 from gdlib.functional._fused import (
     against_classes,
-    hooks_watch,
     incoming,
-    is_batch,
-    serves,
-    times,
+    is_batched,
+    is_fusable,
+    multiply_in_place,
+    saved_tensors_are_hooked,
 )
 from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
@@ -68,8 +68,6 @@ def linear_gd_cross_entropy(
             ``[N]``.
         linear_bias: of the layer, ``[C]``.
         temperature: :math:`\tau > 0`, a number that divides the logits.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         block_rows: samples whose logits are held at a time; None for about a million logits, or an
             eighth of the size of the weight if that is more.
 
@@ -97,8 +95,10 @@ def linear_gd_cross_entropy(
         The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5
         and 8.
     """
-    _check(input, linear_weight, linear_bias, block_rows)
-    temperature = _single(temperature)
+    _check(input, linear_weight, linear_bias)
+    if block_rows is not None:
+        check_whole("block_rows", block_rows, 1)
+    temperature = check_number("temperature", temperature, "> 0")
     parts = [input, linear_weight] if linear_bias is None else [input, linear_weight, linear_bias]
     batch = Batch.of_shape(
         (input.shape[0], linear_weight.shape[0]),
@@ -121,7 +121,7 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if input.shape[0] == 0 or not all(serves(part, beta) for part in parts):
+    if input.shape[0] == 0 or not all(is_fusable(part, beta) for part in parts):
         return eager(*parts)
     values, result_dtype = compute_in(input, "input")
     logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)
@@ -157,7 +157,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
         ctx.functions = blocks, eager
         kept = gradients if summed else None
-        watches = hooks_watch()
+        watches = saved_tensors_are_hooked()
         ctx.gradients = None if watches else kept
         ctx.save_for_backward(scales, target, *parts, *(kept or () if watches else ()))
         return blocks.batch.reduce_samples(losses, weighted=False)
@@ -172,7 +172,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         gradients = ctx.gradients
         ctx.gradients = None  # drop our reference so that autograd can take the buffers
         again = torch.is_grad_enabled()  # to be derived again
-        if again or (grad.ndim and is_batch(grad)):
+        if again or (grad.ndim and is_batched(grad)):
             with torch.enable_grad():
                 loss = eager(*parts)
             made = iter(
@@ -184,7 +184,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         counted = blocks.batch.valid.unsqueeze(1)
         if grad.ndim:
             return *[None] * 4, *blocks.run(parts, scales * incoming(grad, counted), needed)[1]
-        multiply = torch.mul if seen else times  # a hook may hold them still
+        multiply = torch.mul if seen else multiply_in_place  # a hook may hold them still
         if gradients is None:  # or the graph is used again
             gradients = seen or blocks.run(parts, scales, needed)[1]
         of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())
@@ -249,50 +249,30 @@ class _Blocks:
         return losses, gradients
 
 
-def _single(temperature: object) -> float:
-    """Check a temperature that all samples share."""
-    if isinstance(temperature, Tensor):
-        raise ValueError(
-            "temperature must be a finite number > 0, which is the same for all samples; got a "
-            "tensor"
-        )
-    return check_number("temperature", temperature, "> 0")
-
-
-def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
-    """Refuse shapes that make no linear layer."""
-    for name, value in (("input", features), ("linear_weight", weight)):
-        if not isinstance(value, Tensor) or value.ndim != 2 or not value.is_floating_point():
-            given = (
-                f"{value.dtype} of shape {list(value.shape)}"
-                if isinstance(value, Tensor)
-                else type(value).__name__
+def _check(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Refuse what makes no linear layer."""
+    parts = [("input", features, 2), ("linear_weight", weight, 2), ("linear_bias", bias, 1)]
+    for name, value, ndim in parts[: 2 if bias is None else 3]:
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
+        if value.ndim != ndim or not value.is_floating_point():
+            raise ValueError(
+                f"{name} must be floating with {ndim} dimensions; got {value.dtype} of shape "
+                f"{list(value.shape)}"
             )
-            raise ValueError(f"{name} must be a floating tensor with two dimensions; got {given}")
+        alike = value.dtype == features.dtype or autocasts(features.device.type)
+        if value.device != features.device or not alike:
+            raise ValueError(
+                f"input and {name} must have one type, on one device; got {features.dtype} on "
+                f"{features.device} and {value.dtype} on {value.device}"
+            )
     if weight.shape[1] != features.shape[1] or weight.shape[0] == 0:
         raise ValueError(
             f"linear_weight of shape {list(weight.shape)} does not fit input of shape "
             f"{list(features.shape)}: expected [C, {features.shape[1]}]"
         )
-    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != (weight.shape[0],)):
-        shape = list(bias.shape) if isinstance(bias, Tensor) else type(bias).__name__
+    if bias is not None and len(bias) != len(weight):
         raise ValueError(
-            f"linear_bias must have one value for each class, shape [{weight.shape[0]}]; got "
-            f"{shape}"
+            f"linear_bias must have one value for each class, shape [{len(weight)}]; got "
+            f"{list(bias.shape)}"
         )
-    others = [weight] if bias is None else [weight, bias]
-    for part in others:
-        if part.device != features.device:
-            raise ValueError(
-                "input, linear_weight and linear_bias must be on one device; got "
-                f"{features.device} and {part.device}"
-            )
-    if not autocasts(features.device.type):
-        for part in others:
-            if part.dtype != features.dtype:
-                raise ValueError(
-                    "input, linear_weight and linear_bias must have one type; got "
-                    f"{features.dtype} and {part.dtype}"
-                )
-    if block_rows is not None and not is_whole(block_rows, 1):
-        raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

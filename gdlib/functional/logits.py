@@ -49,12 +49,8 @@ def soft_margin_cross_entropy(
         target: class indices, or class probabilities.
         margin: :math:`m`, in nats; a number, or a tensor that broadcasts to the class indices: one
             value for each sample.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
@@ -98,12 +94,8 @@ def focal_cross_entropy(
         target: class indices, or class probabilities.
         gamma: the focusing parameter :math:`\gamma \ge 0`, a number or a tensor that broadcasts to
             the class indices.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> loss = focal_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), gamma=2.0)
@@ -146,11 +138,8 @@ def multi_class_hinge(
         target: class indices.
         margin: :math:`m`; the paper's is 1. A number, or a tensor that broadcasts to the class
             indices.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> loss = multi_class_hinge(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([0]))
@@ -212,12 +201,8 @@ def large_margin_cross_entropy(
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
         margin: of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives "modified
             loss (15) + ours" of LM's Table 4.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         With q = (1/4, 3/4) and u = (1/2, 1/2) it is log 5 + (3/4 - 1/2) / 2 * log 3:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdlib.functional._arguments import (
     Reduction,
-    check_has_values,
+    check_not_meta,
     check_parameter,
     compute_in,
     extremes,
@@ -52,14 +52,9 @@ def generalized_cross_entropy(
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
         target: class indices, or class probabilities.
-        q: :math:`0 < q \le 1`, a number or a tensor that broadcasts to the class indices. A tensor
-            goes by keyword, since class weights stand in its place in PyTorch's cross-entropy.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
+        q: :math:`0 < q \le 1`, a number or a tensor that broadcasts to the class indices.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
@@ -102,14 +97,8 @@ def poly1_cross_entropy(
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
         target: class indices, or class probabilities.
         epsilon: :math:`\epsilon \ge -1`, a number or a tensor that broadcasts to the class indices.
-            A tensor goes by keyword, since class weights stand in its place in PyTorch's
-            cross-entropy.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
@@ -149,12 +138,8 @@ def negative_probability(
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
         target: class indices, or class probabilities.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target that is spread evenly over the classes.
 
-    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
+    The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0, 0.0, 0.0]]), torch.tensor([0])
@@ -214,7 +199,7 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
             f"nll must be a floating tensor, the cross-entropy of each sample; got {given}"
         )
     if isinstance(beta, Tensor):
-        check_has_values("beta", beta, nll.device)
+        check_not_meta("beta", beta, nll.device)
     beta = check_parameter("beta", beta, "> 0", nll.shape)
     values, result_dtype = compute_in(nll, "nll")
     smallest, _ = extremes(nll, 0.0)  # of no samples 0

@@ -11,20 +11,22 @@ from torch import Tensor, nn
 
 from gdlib.functional import Reduction
 from gdlib.functional._arguments import (
+    Bound,
+    check_hyperparameter,
     check_ignore_index,
-    check_label_smoothing,
+    check_number,
     check_reduction,
     check_weight,
 )
 
-Check = Callable[[Any], object]
-"""Refuses a value by a ValueError or a TypeError that says what to do."""
+Check = Bound | Callable[[Any], object]
+"""The bound of a number or a tensor, or what refuses a value and says what to do."""
 
-_OPTIONS: Mapping[str, Check] = {
+_OPTIONS: Mapping[str, Callable[[Any], object]] = {
     "weight": check_weight,
     "ignore_index": check_ignore_index,
     "reduction": check_reduction,
-    "label_smoothing": check_label_smoothing,
+    "label_smoothing": lambda value: check_number("label_smoothing", value, "in [0, 1]"),
 }
 OPTIONS_OF_INDICES = ("weight", "ignore_index", "reduction")
 """The options of a loss without label smoothing."""
@@ -33,19 +35,12 @@ OPTIONS_OF_INDICES = ("weight", "ignore_index", "reduction")
 class Loss(nn.Module, ABC):
     """Keep the hyperparameters and the options of a loss, and call its function; abstract.
 
-    The options are those of :class:`torch.nn.CrossEntropyLoss`. Values are checked when the module
-    is made and when an attribute is set. A number is a part of the module that a copy or a pickle
-    keeps and ``state_dict`` does not, as in PyTorch's own losses. A tensor is a buffer: it is in
-    ``state_dict``, and ``.to()`` moves and converts it. A number that is set where a tensor was is
-    put into a tensor of that shape, type and device; where the tensor held whole numbers, into a
-    floating one. A :class:`torch.nn.Parameter` is learnt; what is learnt is set through its
-    ``data``.
+    The options are those of :class:`torch.nn.CrossEntropyLoss`. A number that is set where a tensor
+    was is put into a tensor of that shape, type and device; where the tensor held whole numbers,
+    into a floating one. What is learnt is set through its ``data``.
     """
 
     weight: Tensor | None
-    ignore_index: int
-    reduction: Reduction
-    label_smoothing: float
 
     _function: ClassVar[Callable[..., Tensor]]  # its arguments have the names of the attributes
     _checks: ClassVar[Mapping[str, Check]] = {}  # of the hyperparameters, in the order of `repr`
@@ -61,10 +56,10 @@ class Loss(nn.Module, ABC):
         super().__init__()
         check_weight(weight)
         self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction = reduction
+        self.ignore_index: int = ignore_index
+        self.reduction: Reduction = reduction
         if "label_smoothing" in self._options:
-            self.label_smoothing = label_smoothing
+            self.label_smoothing: float = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
@@ -77,7 +72,10 @@ class Loss(nn.Module, ABC):
     def __setattr__(self, name: str, value: Tensor | nn.Module) -> None:
         check = self._checks.get(name) or _OPTIONS.get(name)
         if check is not None and "_buffers" in self.__dict__:
-            check(value)
+            if callable(check):
+                check(value)
+            else:
+                check_hyperparameter(name, value, check)
             value = self._as_state(name, value)
         super().__setattr__(name, value)
 
@@ -108,9 +106,7 @@ class Loss(nn.Module, ABC):
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
 
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as ``forward``."""
-            ...
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor: ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return what the predicted probabilities are the softmax of.

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gdlib import functional
 from gdlib.functional import Reduction
-from gdlib.functional._arguments import hyperparameter, over_classes, tensor_by_keyword
+from gdlib.functional._arguments import over_classes, tensor_by_keyword
 from gdlib.losses._base import Loss
 
 
@@ -18,22 +18,16 @@ class GDCrossEntropyLoss(Loss):
     It is a drop-in for :class:`torch.nn.CrossEntropyLoss`; as a function it is
     :func:`gdlib.functional.gd_cross_entropy`, which has the rest.
 
-    The attribute ``beta`` may be set between steps, for example from a schedule of
-    :mod:`gdlib.schedules`. ``torch.compile`` compiles for the first value of a β that is a Python
-    float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
-    compiles anew for each value, unless β is a tensor. Set it outside of what is compiled.
+    ``torch.compile`` compiles for the first value of a β that is a Python float, and once more for
+    all others; with ``dynamic=False``, and for numbers of other types, it compiles anew for each
+    value, unless β is a tensor. Set it outside of what is compiled.
 
     Attributes:
-        beta: the gradient-decay factor :math:`\beta > 0`; a number, a tensor that broadcasts to the
-            class indices, or a :class:`torch.nn.Parameter`, which is learnt. A learnt one falls to
-            0 by itself and is refused there: give it a parametrisation
-            (:func:`torch.nn.utils.parametrize.register_parametrization`). A tensor goes by keyword.
-        temperature: :math:`\tau > 0`, by which the logits are divided, as ``beta``.
-
-    Shape:
-        Logits ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]`` and class indices without the class
-        dimension, or class probabilities with it, to a scalar; to the shape of the class indices
-        for ``reduction="none"``.
+        beta: the gradient-decay factor :math:`\beta > 0`, which may be set between steps, for
+            example from a schedule of :mod:`gdlib.schedules`. A learnt one falls to 0 by itself and
+            is refused there: give it a parametrisation
+            (:func:`torch.nn.utils.parametrize.register_parametrization`).
+        temperature: :math:`\tau > 0`, by which the logits are divided.
 
     Example:
         >>> import torch
@@ -46,13 +40,7 @@ class GDCrossEntropyLoss(Loss):
         0.1269
     """
 
-    beta: float | Tensor
-    temperature: float | Tensor
-
-    _checks = {
-        "beta": hyperparameter("beta", "> 0"),
-        "temperature": hyperparameter("temperature", "> 0"),
-    }
+    _checks = {"beta": "> 0", "temperature": "> 0"}
 
     @tensor_by_keyword("beta", 1)
     def __init__(
@@ -66,12 +54,12 @@ class GDCrossEntropyLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction, label_smoothing)
-        self.beta = beta
-        self.temperature = temperature
+        self.beta: float | Tensor = beta
+        self.temperature: float | Tensor = temperature
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch from its logits and its labels."""
-        return functional.gd_cross_entropy(
+        return functional.gd_cross_entropy(  # written out: in a small batch a dictionary would show
             input,
             target,
             beta=self.beta,

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import check_seeds, is_whole, looked_on, without_autocast
+from gdlib.functional._arguments import check_seeds, is_transformed, is_whole, without_autocast
 from gdlib.models.runs import RunModel
 
 
@@ -33,7 +33,7 @@ class _Tanh(torch.autograd.Function):
 
 
 def _tanh(input: Tensor) -> Tensor:
-    if looked_on():  # torch.func needs more of a function
+    if is_transformed():  # torch.func needs more of a function
         return torch.tanh(input)
     return cast(Tensor, _Tanh.apply(input))
 

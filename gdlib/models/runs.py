@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 Outputs = Tensor | tuple[Tensor, ...]
 
 
-class RunModel(nn.Module, ABC):
+class RunModel(nn.Module):
     """A network with a run axis: what :mod:`gdlib.train` needs to know about it.
 
     Attributes:
@@ -23,9 +22,9 @@ class RunModel(nn.Module, ABC):
 
     runs: int
 
-    @abstractmethod
     def features(self, inputs: Tensor) -> Tensor:
-        """Return the inputs of the last layer, ``[R, N, D]``."""
+        """Return the inputs of the last layer, ``[R, N, D]``, of a stack that exposes them."""
+        raise TypeError(f"{type(self).__name__} does not expose the inputs of its last layer")
 
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``.
@@ -93,7 +92,11 @@ class ModuleStack(RunModel):
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, from modules that have a method ``features``."""
-        _check_features(self.copies[0])
+        if not hasattr(self.copies[0], "features"):
+            raise TypeError(
+                f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: "
+                "give it a method `features`"
+            )
         return torch.stack(self._each(lambda copy, batch: cast(Any, copy).features(batch), inputs))
 
     def _each(self, function: Callable[[nn.Module, Tensor], Any], inputs: Tensor) -> list[Any]:
@@ -165,15 +168,8 @@ class VmapStack(RunModel):
 
     def forward(self, inputs: Tensor) -> Outputs:
         """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
-        return self._mapped(self._form[0], inputs)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        """Return the inputs of the last layer, from modules that have a method ``features``."""
-        _check_features(self._form[0])
-        return cast(Tensor, self._mapped(_Features(self._form[0]), inputs, "module."))
-
-    def _mapped(self, form: nn.Module, inputs: Tensor, prefix: str = "") -> Outputs:
         shared = self._runs_of_batch(inputs)
+        (form,) = self._form
         form.train(self.training)
         state = dict(zip(self.names, self.weights, strict=True))
         state |= {
@@ -182,33 +178,13 @@ class VmapStack(RunModel):
         }
 
         def of_run(values: dict[str, Tensor], batch: Tensor) -> Outputs:
-            named = {f"{prefix}{name}": value for name, value in values.items()}
-            outputs: Outputs = torch.func.functional_call(form, named, (batch,))
+            outputs: Outputs = torch.func.functional_call(form, values, (batch,))
             return outputs
 
         each = inputs if shared == 1 else inputs.repeat_interleave(shared, 0)
         return torch.func.vmap(of_run)(state, each)
 
 
-class _Features(nn.Module):
-    """The method ``features`` of a module as its forward pass."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return cast(Tensor, cast(Any, self.module).features(inputs))
-
-
 def _check_modules(modules: Any) -> None:
     if not len(modules):
         raise ValueError("modules is empty: give one module for each run")
-
-
-def _check_features(module: nn.Module) -> None:
-    if not hasattr(module, "features"):
-        raise TypeError(
-            f"{type(module).__name__} does not expose the inputs of its last layer: "
-            "give it a method `features`"
-        )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdlib.functional._arguments import check_boolean, is_whole
+from gdlib.functional._arguments import check_boolean, check_whole, is_whole
 
 Prepare = Callable[[Tensor, Tensor | None], Tensor]
 Order = Callable[[int], Tensor]
@@ -18,10 +18,6 @@ Draws = Callable[[int], Tensor]
 
 # what tells the key of an order from others of a seed, such as those of an augmentation
 _ORDERS = 1 << 32
-_OTHER_INTEGERS = (
-    *(torch.int8, torch.int16, torch.int32),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-)
 
 
 def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
@@ -135,16 +131,15 @@ class Batches:
         draws: Draws | None,
     ) -> None:
         self.inputs, targets = _checked(data, finite=prepare is None)
-        # whole numbers as int64; other targets stay as they are
-        targets = targets.long() if targets.dtype in _OTHER_INTEGERS else targets
+        other = targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool
+        targets = targets if other else targets.long()
         self.targets = targets.to(self.inputs.device)
         for name, function in (("order", order), ("prepare", prepare), ("draws", draws)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function; got {type(function).__name__}")
-        if not is_whole(size, 1):
-            raise ValueError(f"batch_size must be a whole number >= 1, got {size!r}")
-        check_boolean("drop_last")(drop_last)
-        self.prepare, self.draws, self.size, self.device = prepare, draws, int(size), device
+        check_boolean("drop_last", drop_last)
+        self.prepare, self.draws, self.device = prepare, draws, device
+        self.size = check_whole("batch_size", size, 1)
         self.seeds: list[int] | None = None
         if order is None:
             self.seeds = _seeds_of_runs(seeds, runs)

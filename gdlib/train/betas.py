@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
+from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train.objective import Objective
 
 Beta = float | Callable[[int], float]
@@ -19,10 +19,6 @@ Beta = float | Callable[[int], float]
 
 class Betas:
     """The β of the steps of R runs: numbers, schedules, or what the loss has itself.
-
-    A schedule with a method ``update`` follows what is measured, and so has a state. Its method
-    ``reset`` is called at the start, so that a second training with the same schedule, or one that
-    goes on from a checkpoint, does not begin with the state of the first.
 
     Args:
         betas: one for each run, one for all, or None for the loss's own.
@@ -44,20 +40,6 @@ class Betas:
         self.objective, self.runs, self.dtype = objective, runs, dtype
         self.each = None if betas is None else _of_runs(betas, runs)
         self.known = self.each is not None or objective.betas(runs) is not None
-        self.following = [run for run, one in enumerate(self.each or ()) if hasattr(one, "update")]
-        schedules: list[Any] = [self.each[run] for run in self.following] if self.each else []
-        if len({id(one) for one in schedules}) < len(schedules):
-            raise ValueError(
-                "two runs share one schedule that follows what is measured; "
-                "give every run a schedule of its own"
-            )
-        for one in schedules:
-            if not hasattr(one, "reset"):
-                raise TypeError(
-                    f"{type(one).__name__} has a method update, so it needs a method reset, which "
-                    "forgets what it has measured"
-                )
-            one.reset()
 
     def of_steps(self, steps: Sequence[int]) -> Tensor:
         """Return the β of these steps for each run, ``[steps, R]``; 1 of a loss without a β."""
@@ -79,15 +61,9 @@ class Betas:
                 ) from error
         return torch.from_numpy(table).to(self.dtype)
 
-    def follow(self, measured: Mapping[str, Tensor]) -> None:
-        """Hand to each schedule that follows it what was measured of its run after an epoch."""
-        for run in self.following:
-            own = {name: value[run] if value.ndim else value for name, value in measured.items()}
-            self.each[run].update(own)  # type: ignore[index]
-
     def described(self) -> list[str]:
         """Name each β by which a checkpoint knows it; those of gdlib.schedules with numbers."""
-        pure = (Constant, LinearWarmup, ConfidenceFeedback)
+        pure = (Constant, LinearWarmup)
         return [
             getattr(one, "__name__", type(one).__name__)
             if callable(one) and not isinstance(one, pure)

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from gdlib.functional._arguments import is_whole
+from gdlib.functional._arguments import check_whole
 
 History = list[dict[str, Any]]
 _ALWAYS = ("identity", "settings", "random", "history", "model", "optimizer", "rates")
 
 
-class Keeper:
+class Checkpoint:
     """Keep the state of a training in a file, and restore it.
 
     Args:
@@ -51,13 +51,12 @@ class Keeper:
                 f"a checkpoint is a file, and {os.fspath(path)} is a directory; "
                 f"name a file in it, such as {os.path.join(path, 'state.pt')}"
             )
-        if not is_whole(every, 1):
-            raise ValueError(f"checkpoint_every must be a whole number >= 1, got {every!r}")
-        self.path, self.every, self.identity = path, int(every), identity
+        self.every = check_whole("checkpoint_every", every, 1)
+        self.path, self.identity = path, identity
         self.settings, self.parts = dict(settings), dict(parts)
         self.unsaved: dict[str, Any] | None = None  # the state of the last epoch, if no file has it
 
-    def keep(self, history: History) -> None:
+    def update(self, history: History) -> None:
         """Take the state after an epoch, and write it if it is its turn."""
         if self.path is None:
             return

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from gdlib import __version__
-from gdlib.functional._arguments import check_boolean, is_whole
+from gdlib.functional._arguments import check_boolean, check_whole
 from gdlib.models import ModuleStack, RunModel
 from gdlib.train.batches import Batches, Draws, Order, Prepare
 from gdlib.train.betas import Beta, Betas
-from gdlib.train.checkpoint import Keeper
+from gdlib.train.checkpoint import Checkpoint
 from gdlib.train.manual import ManualStep
 from gdlib.train.objective import LossFunction, Objective, RunLoss, objective_of
 from gdlib.train.step import (
     RecordedSteps,
     Step,
     Steps,
-    TakeStep,
     autocast,
     can_be_recorded,
     outputs_of,
     precision_of,
 )
-from gdlib.train.update import RecordedSGD, Update, optimizer_of, rates_of, read_from, update_of
+from gdlib.train.update import RecordedSGD, Update, optimizer_of, rates_of, read_from
 
 Measure = Callable[[Any, int], Mapping[str, Tensor | float] | None]
 
@@ -66,7 +63,6 @@ def train(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 1,
     identity: str = "",
-    progress: bool = False,
 ) -> list[dict[str, Any]]:
     r"""Train a stack of R runs, in place.
 
@@ -96,10 +92,7 @@ def train(
         batch_size: B. The last batch of an epoch is smaller where B does not divide N.
         betas: the β of a :class:`gdlib.losses.GDCrossEntropyLoss` or a :class:`RunLoss`, one for
             each run or one for all; None for the loss's own. One is a number or a schedule, a
-            function of the optimiser step, from 0: ``LinearWarmup(0.1, 1.0, steps)``. A method
-            ``update`` of a schedule is called with what ``measure`` returned of its run before the
-            next epoch begins, as of :class:`gdlib.schedules.ConfidenceFeedback`; ``reset`` is
-            called at the start.
+            function of the optimiser step, from 0: ``LinearWarmup(0.1, 1.0, steps)``.
         seeds: of the order of the samples (:func:`batch_order`), one for each run or one for all; 0
             by default. Runs of equal seeds share their batches. :func:`torch.manual_seed` has no
             effect on it.
@@ -144,7 +137,6 @@ def train(
         identity: describes stack, data, loss and β; a file with another one is refused. Without
             one, losses of libraries and schedules of :mod:`gdlib.schedules` are compared by their
             names and numbers, and neither data nor functions are.
-        progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
@@ -182,14 +174,11 @@ def train(
         >>> history[-1]["loss"].shape
         torch.Size([3])
     """
-    if not is_whole(epochs, 0):
-        raise ValueError(f"epochs must be >= 0, a whole number; got {epochs!r}")
+    epochs = check_whole("epochs", epochs, 0)
     _check_stack(stack)
     for name, switch in (("recorded", recorded), ("fused", fused), ("by_hand", by_hand)):
-        check_boolean(name)(switch)
-    update = update_of(
-        lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm
-    )
+        check_boolean(name, switch)
+    update = Update(lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm)
     device = device_of(stack)
     precision = precision_of(precision)
     batches = Batches(
@@ -235,29 +224,27 @@ def train(
         fused=fused or recorded or None,
         recorded=recorded and per_step,
     )
-    rates = rates_of(update, updates, epochs=int(epochs), steps=batches.steps)
+    rates = rates_of(update, updates, epochs=epochs, steps=batches.steps)
     take_step = _step_of(
         stack, objective, updates, batches, update, precision, recorded=recorded, by_hand=by_hand
     )
     steps = (RecordedSteps if recorded else Steps)(batches, take_step)
 
-    settings = _settings(update, batches, precision, int(epochs))
+    settings = _settings(update, batches, precision, epochs)
     if not identity:
         settings |= {"loss": objective.described(), "betas": table.described()}
     parts: dict[str, Any] = {"model": stack, "optimizer": updates, "rates": rates}
     if (module := objective.module()) is not None:
         parts["loss"] = module
-    kept = Keeper(checkpoint, checkpoint_every, identity, settings, parts)
-    history = kept.restore(int(epochs))
-    for past in history:  # what a schedule had seen before the interruption
-        table.follow({name: past[name] for name in past if name not in _ENTRIES})
+    file = Checkpoint(checkpoint, checkpoint_every, identity, settings, parts)
+    history = file.restore(epochs)
     if isinstance(rate, Tensor):
         read_from(rate, updates)
     if isinstance(updates, RecordedSGD):
         updates.follow()
 
     try:
-        for epoch in _epochs(len(history), int(epochs), progress):
+        for epoch in range(len(history), epochs + 1):
             step = epoch * batches.steps  # the first one after this epoch
             entry: dict[str, Any] = {"epoch": epoch}
             if epoch > 0:
@@ -273,14 +260,13 @@ def train(
                 if not per_step:
                     rates.step()
             measured = _measured(measure, stack, objective, epoch)
-            table.follow(measured)
             if table.known:
                 entry["beta"] = table.of_steps([step])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)
-            kept.keep(history)
+            file.update(history)
     finally:
-        kept.write()
+        file.write()
     stack.train(measure is None)
     objective.train(measure is None)
     if not all(parameter.isfinite().all() for parameter in learnt):
@@ -329,8 +315,7 @@ def predict(
         raise TypeError(
             f"inputs must be a tensor, and not labels beside it; got {type(inputs).__name__}"
         )
-    if not is_whole(batch_size, 1):
-        raise ValueError(f"batch_size must be a whole number >= 1; got {batch_size!r}")
+    check_whole("batch_size", batch_size, 1)
     device = device_of(stack)
     forward = stack.features if features else stack
     modes = {module: module.training for module in stack.modules()}
@@ -380,7 +365,7 @@ def _step_of(
     *,
     recorded: bool,
     by_hand: bool,
-) -> TakeStep:
+) -> Step | ManualStep:
     """Choose between a step by hand and one by autograd."""
     if (
         by_hand
@@ -461,16 +446,3 @@ def _as_tensor(name: str, value: Any) -> Tensor:
         raise TypeError(
             f"measure must return numbers or tensors; {name} is a {type(value).__name__}"
         ) from error
-
-
-def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
-    """Count from ``first`` to ``last``.
-
-    With a bar in a terminal or a notebook, and a line for each epoch in a log.
-    """
-    interactive = sys.stderr.isatty() or "ipykernel" in sys.modules
-    numbers = range(first, last + 1)
-    for epoch in tqdm(numbers, desc="epochs", disable=not (progress and interactive)):
-        yield epoch
-        if progress and not interactive:
-            _log.info("epoch %d of %d", epoch, last)

@@ -70,7 +70,7 @@ class View(NamedTuple):
 
 
 class ManualStep:
-    r"""Forward, loss, backward, clipping, update: a :class:`gdlib.train.step.Step`, to rounding.
+    r"""Forward, loss, backward, clipping, update: as :class:`gdlib.train.step.Step`, to rounding.
 
     With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers
     are made once, and parameters, gradients and momenta are three rows of one array, which lives

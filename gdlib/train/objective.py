@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -35,13 +35,7 @@ class Objective(ABC):
 
     @abstractmethod
     def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
-        """Compute the loss of each run, ``[R]``.
-
-        Args:
-            outputs: of the model, ``[R, N, ...]`` each.
-            targets: ``[R, N, ...]``.
-            beta: ``[R]``.
-        """
+        """Compute the loss of each run, ``[R]``, of outputs and targets ``[R, N, ...]``."""
 
     @abstractmethod
     def module(self) -> nn.Module | None:
@@ -193,11 +187,6 @@ class LossOfEachRun(Objective):
     def _of_run(self, run: int, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
         loss = self.each[run]
         first, *further = outputs
-        if isinstance(loss, losses.CenterLoss) and not further:
-            raise ValueError(
-                "CenterLoss needs features and centres: let the model return both, "
-                "(features, centers), or write a loss that keeps the centres"
-            )
         if run not in self.fits:
             _check_arguments(loss, first, targets, *further)
             self.fits.add(run)
@@ -369,8 +358,13 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
         for name, value in tensors.items()
         if isinstance(value, Tensor)  # a module may keep what it likes beside its tensors
     ]
-    known = inspect.signature(type(loss)).parameters if isinstance(loss, losses.Loss) else ()
-    for name in known:
+    names: Iterable[str] = ()
+    if isinstance(loss, losses.Loss):
+        names = inspect.signature(type(loss)).parameters
+    # of PyTorch's own; others may count what they were called for
+    elif type(loss).__module__.startswith("torch.nn."):
+        names = [name for name in vars(loss) if name != "training" and name[0] != "_"]
+    for name in names:
         value = getattr(loss, name, None)
         if name == "beta" and without_beta:
             continue
@@ -378,13 +372,7 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
             numbers.append(f"{name}={value}")
         elif isinstance(value, Real):
             numbers.append(f"{name}={float(value)}")
-    if type(loss).__module__.startswith("torch.nn."):  # others may count what they were called for
-        numbers += [
-            f"{name}={value}"
-            for name, value in vars(loss).items()
-            if isinstance(value, (bool, str, Real)) and name != "training" and name[0] != "_"
-        ]
-    return f"{_name(loss)}({', '.join(numbers)})" if numbers or known else _name(loss)
+    return f"{_name(loss)}({', '.join(numbers)})" if numbers or names else _name(loss)
 
 
 def _name(loss: Any) -> str:

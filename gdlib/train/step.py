@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gdlib.models import RunModel
 from gdlib.train.batches import Batches, Tables
+from gdlib.train.manual import ManualStep
 from gdlib.train.objective import Objective
 
 PRECISIONS = ("float32", "bfloat16")
@@ -41,26 +42,6 @@ def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, 
     returned = model(inputs)
     outputs = (returned,) if isinstance(returned, Tensor) else returned
     return tuple(one.float() if one.dtype in _HALF else one for one in outputs)
-
-
-class TakeStep(Protocol):
-    """One step, by autograd or by hand."""
-
-    def begin(self, betas: Tensor) -> None:
-        """Begin an epoch with the β of each step, ``[steps, R]``."""
-        ...
-
-    def end(self) -> Tensor:
-        """End an epoch: model and optimizer have what was learnt.
-
-        Returns:
-            The sum of the losses over the samples of the epoch, ``[R]``.
-        """
-        ...
-
-    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
-        """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
-        ...
 
 
 class Step:
@@ -100,7 +81,7 @@ class Step:
         self.losses: Tensor | None = None  # summed over the samples of the epoch, (R,)
 
     def begin(self, betas: Tensor) -> None:
-        """Begin an epoch with the β of each step, ``[steps, R]``."""
+        """Begin an epoch, with the β of each step, ``[steps, R]``, for a step that needs them."""
         self.objective.begin()
         if self.losses is not None:
             self.losses.zero_()
@@ -132,7 +113,8 @@ class Step:
             try:
                 return outputs_of(self.model, inputs)
             except ValueError as error:
-                if inputs.shape[1] == 1 and _normalises_batches(self.model):
+                norms = nn.modules.batchnorm._BatchNorm
+                if inputs.shape[1] == 1 and any(isinstance(m, norms) for m in self.model.modules()):
                     raise ValueError(
                         "batch normalisation makes nothing of a batch of one sample, such as the "
                         "last one of an epoch: leave it out by drop_last=True, or change "
@@ -152,7 +134,7 @@ class Step:
 class Steps:
     """Take the batches to a step, one by one."""
 
-    def __init__(self, batches: Batches, take_step: TakeStep) -> None:
+    def __init__(self, batches: Batches, take_step: Step | ManualStep) -> None:
         self.batches, self.take_step = batches, take_step
 
     def begin(self, epoch: int, betas: Tensor) -> None:
@@ -184,7 +166,7 @@ class RecordedSteps(Steps):
     WARM_UP = 3
     held: Tables  # of the epoch, in memory that stays
 
-    def __init__(self, batches: Batches, take_step: TakeStep) -> None:
+    def __init__(self, batches: Batches, take_step: Step | ManualStep) -> None:
         super().__init__(batches, take_step)
         self.done = 0
         self.counter = torch.zeros(1, dtype=torch.long, device=batches.inputs.device)
@@ -265,7 +247,3 @@ def can_be_recorded(batches: Batches) -> bool:
         _log.info("%s is not the current GPU: the steps are done one by one", device)
         return False
     return True
-
-
-def _normalises_batches(model: nn.Module) -> bool:
-    return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in model.modules())

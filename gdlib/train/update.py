@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import is_whole
+from gdlib.functional._arguments import check_number, check_whole
 
 OPTIMIZERS = ("sgd", "adam")
 LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
@@ -20,55 +17,41 @@ _LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential 
 _SECOND_DECAY = 0.999  # of Adam
 
 
-@dataclass(frozen=True)
 class Update:
-    """How the weights are updated: checked, in plain numbers that a checkpoint can hold."""
+    """How the weights are updated: checked, in plain numbers that a checkpoint can hold.
 
-    lr: float
-    optimizer: str
-    momentum: float
-    weight_decay: float
-    lr_schedule: str
-    milestones: list[int]
-    max_grad_norm: float | None
+    Arguments are as of :func:`gdlib.train.train`.
+    """
 
-
-def update_of(
-    lr: float,
-    optimizer: str,
-    momentum: float | None,
-    weight_decay: float,
-    lr_schedule: str,
-    milestones: Sequence[int],
-    max_grad_norm: float | None,
-) -> Update:
-    """Check the numbers of the updates; arguments as of :func:`gdlib.train.train`."""
-    for what, name, valid in (
-        ("optimizer", optimizer, OPTIMIZERS),
-        ("lr_schedule", lr_schedule, LR_SCHEDULES),
-    ):
-        if name not in valid:
-            raise ValueError(f"unknown {what} {name!r}; valid: {', '.join(valid)}")
-    momentum = _MOMENTUM[optimizer] if momentum is None else momentum
-    for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-        if not _is_number(value) or not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
-    if momentum >= 1:
-        raise ValueError(f"momentum must be less than 1, got {momentum!r}")
-    whole = list(milestones) if isinstance(milestones, Iterable) else [None]
-    if not all(is_whole(one, 0) for one in whole):
-        raise ValueError(f"milestones must be whole numbers >= 0; got {milestones!r}")
-    if max_grad_norm is not None and not (_is_number(max_grad_norm) and max_grad_norm > 0):
-        raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {max_grad_norm!r}")
-    return Update(
-        float(lr),
-        optimizer,
-        float(momentum),
-        float(weight_decay),
-        lr_schedule,
-        [int(one) for one in whole],
-        None if max_grad_norm is None else float(max_grad_norm),
-    )
+    def __init__(
+        self,
+        lr: float,
+        optimizer: str,
+        momentum: float | None,
+        weight_decay: float,
+        lr_schedule: str,
+        milestones: Sequence[int],
+        max_grad_norm: float | None,
+    ) -> None:
+        for what, name, valid in (
+            ("optimizer", optimizer, OPTIMIZERS),
+            ("lr_schedule", lr_schedule, LR_SCHEDULES),
+        ):
+            if name not in valid:
+                raise ValueError(f"unknown {what} {name!r}; valid: {', '.join(valid)}")
+        momentum = _MOMENTUM[optimizer] if momentum is None else momentum
+        self.lr = check_number("lr", lr, ">= 0")
+        self.optimizer = optimizer
+        self.momentum = check_number("momentum", momentum, ">= 0")
+        if self.momentum >= 1:
+            raise ValueError(f"momentum must be less than 1, got {momentum!r}")
+        self.weight_decay = check_number("weight_decay", weight_decay, ">= 0")
+        self.lr_schedule = lr_schedule
+        whole = milestones if isinstance(milestones, Iterable) else [milestones]
+        self.milestones = [check_whole("milestones", one, 0) for one in whole]
+        self.max_grad_norm = max_grad_norm
+        if max_grad_norm is not None:
+            self.max_grad_norm = check_number("max_grad_norm", max_grad_norm, "> 0")
 
 
 def optimizer_of(
@@ -178,7 +161,3 @@ def read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         rate.copy_(torch.as_tensor(group["lr"]))
         group["lr"] = rate
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -241,14 +241,6 @@ class TestBetaForConfidence:
             assert found.beta == pytest.approx(alone.beta)
         assert beta_for_confidence(pi.numpy(), 0.8) == alone
 
-    def test_a_wider_tolerance_is_a_wider_pair(self) -> None:
-        pi = simplex(6, 3, seed=7)
-        fine, coarse = (beta_for_confidence(pi, 0.8, tolerance=t) for t in (1e-9, 0.1))
-        assert coarse.lower <= fine.lower < fine.upper <= coarse.upper
-        for tolerance in (0.0, -1.0, math.nan, math.inf):
-            with pytest.raises(ValueError, match="tolerance must be a positive number"):
-                beta_for_confidence(pi, 0.8, tolerance=tolerance)
-
     def test_what_are_no_probabilities(self) -> None:
         with pytest.raises(ValueError, match="sum to 1"):
             beta_for_confidence([0.5, 0.6], 0.7)

@@ -511,7 +511,7 @@ def test_bad_arguments_are_told_what_to_do() -> None:
         (
             lambda: gd_cross_entropy(z, labels, label_smoothing=torch.tensor(0.1)),
             ValueError,
-            "one number for all samples",
+            "a number, the same for all samples",
         ),
         (lambda: gd_cross_entropy(z, labels, ignore_index=0.5), ValueError, "whole number"),
         (

@@ -74,7 +74,7 @@ class TestModule:
             lambda: GDCrossEntropyLoss(0.3, weight=torch.ones(4)),
             lambda: losses.AdaCosLoss(4, runs=2),
             losses.ArcFaceLoss,
-            lambda: losses.ArcGradLoss(gap=0.5),
+            lambda: losses.ArcGradLoss(2.0),
             losses.CenterLoss,
             losses.CosFaceLoss,
             losses.FocalLoss,
@@ -150,9 +150,9 @@ class TestChecksWhenAnAttributeIsSet:
             with pytest.raises(ValueError, match=name):
                 setattr(loss_fn, name, value)
             assert getattr(loss_fn, name) is before
-        with pytest.raises(TypeError, match="monotone must be True or False"):
-            losses.ArcFaceLoss().monotone = 1
-        with pytest.raises(ValueError, match="margin multiplies an angle"):
+        with pytest.raises(TypeError, match="dynamic must be True or False"):
+            losses.AdaCosLoss(3).dynamic = 1
+        with pytest.raises(ValueError, match="margin must be a whole number >= 1"):
             losses.SphereFaceLoss().margin = 2.5
         with pytest.raises(ValueError, match="annealing"):
             losses.LSoftmaxLoss().annealing = -1.0
@@ -173,25 +173,6 @@ class TestChecksWhenAnAttributeIsSet:
         torch.testing.assert_close(loss.beta, torch.tensor(0.25))
         with pytest.raises(ValueError, match="beta must be"):
             loss.beta = torch.tensor(-0.25)
-
-    def test_scale_and_gap_of_arcgrad_exclude_each_other(self):
-        for arguments in ({}, {"scale": 1.0, "gap": 1.0}):
-            with pytest.raises(ValueError, match="give either scale or gap"):
-                losses.ArcGradLoss(**arguments)
-        loss_fn = losses.ArcGradLoss(scale=2.0)
-        with pytest.raises(ValueError, match="set scale = None first"):
-            loss_fn.gap = 0.5
-        loss_fn.scale = None
-        with pytest.raises(ValueError, match="give either scale or gap"):
-            loss_fn.logits(torch.zeros(1, 2))
-        loss_fn.gap = 0.5
-        assert loss_fn.gap == 0.5 and loss_fn.scale is None
-        learnt = losses.ArcGradLoss(scale=nn.Parameter(torch.tensor(2.0)))
-        learnt.scale = None
-        learnt.gap = 0.5
-        cosine, target = torch.tensor([[0.6, 0.3]]), torch.tensor([0])
-        assert learnt(cosine, target) == loss_fn(cosine, target)
-        assert not list(learnt.parameters())
 
     def test_the_center_loss_has_no_logits(self):
         with pytest.raises(TypeError, match="no logits"):
@@ -234,13 +215,6 @@ class TestTensorsAreBuffers:
         assert loss_fn.state_dict() == {}
         loss_fn.beta = torch.tensor(0.7)
         assert set(loss_fn.state_dict()) == {"beta"}
-        arcgrad = losses.ArcGradLoss(gap=torch.tensor(0.7))
-        arcgrad.gap = None
-        arcgrad.scale = 2.0
-        assert arcgrad.state_dict() == {} and arcgrad.scale == 2.0
-        arcgrad.scale = None
-        arcgrad.gap = 0.5
-        assert arcgrad.gap == 0.5
 
     def test_what_is_learnt_is_not_replaced(self):
         loss_fn = GDCrossEntropyLoss(beta=nn.Parameter(torch.tensor(0.5)))

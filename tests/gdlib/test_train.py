@@ -613,22 +613,13 @@ class TestScheduleAndHistory:
             with pytest.raises(ValueError, match="a batch order needs a seed in"):
                 batch_order(seed, epoch, 3)
 
-    def test_a_line_for_each_epoch_in_a_log(self, caplog, monkeypatch):
-        # neither a terminal nor a notebook looks on, where a bar would be shown instead
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-        monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-        with caplog.at_level(logging.INFO, logger="gdlib.train"):
-            fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), epochs=2, progress=True)
-        lines = [record.message for record in caplog.records]
-        assert lines == ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"]
-
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"epochs": -1}, "epochs must be >= 0, a whole number; got -1"),
-            ({"epochs": 1.5}, "a whole number; got 1.5"),
-            ({"batch_size": 0}, "batch_size must be a whole number >= 1, got 0"),
-            ({"batch_size": 2.5}, "batch_size must be a whole number >= 1, got 2.5"),
+            ({"epochs": -1}, "epochs must be a whole number >= 0; got -1"),
+            ({"epochs": 1.5}, "a whole number >= 0; got 1.5"),
+            ({"batch_size": 0}, "batch_size must be a whole number >= 1; got 0"),
+            ({"batch_size": 2.5}, "batch_size must be a whole number >= 1; got 2.5"),
             ({"checkpoint": "state.pt", "checkpoint_every": 0}, "checkpoint_every must be a whole"),
             ({"seeds": []}, r"seeds must be .* one for each of the 2 runs; got \[\]"),
             ({"seeds": [0, 1, 2]}, "one for each of the 2 runs"),
@@ -643,15 +634,15 @@ class TestScheduleAndHistory:
             ({"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())}, "must be finite"),
             ({"data": (torch.eye(4).to_sparse(), torch.zeros(4))}, "inputs must be a dense tensor"),
             ({"data": (torch.eye(4), torch.zeros(4).to("meta"))}, "labels must .* without values"),
-            ({"lr": math.nan}, "lr must be finite and >= 0, got nan"),
-            ({"lr": -0.1}, "lr must be finite and >= 0"),
-            ({"lr": "fast"}, "lr must be finite and >= 0, got 'fast'"),
-            ({"momentum": math.nan}, "momentum must be finite"),
+            ({"lr": math.nan}, "lr must be a finite number >= 0, got nan"),
+            ({"lr": -0.1}, "lr must be a finite number >= 0"),
+            ({"lr": "fast"}, "lr must be a number, got str"),
+            ({"momentum": math.nan}, "momentum must be a finite number >= 0"),
             ({"momentum": 1.0}, "momentum must be less than 1"),
-            ({"weight_decay": math.inf}, "weight_decay must be finite"),
-            ({"milestones": [-1]}, r"milestones must be whole numbers >= 0; got \[-1\]"),
-            ({"max_grad_norm": -1.0}, "max_grad_norm must be > 0, or None for no limit"),  # ascent
-            ({"max_grad_norm": 0.0}, "max_grad_norm must be > 0"),
+            ({"weight_decay": math.inf}, "weight_decay must be a finite number >= 0"),
+            ({"milestones": [-1]}, "milestones must be a whole number >= 0; got -1"),
+            ({"max_grad_norm": -1.0}, "max_grad_norm must be a finite number > 0"),  # ascent
+            ({"max_grad_norm": 0.0}, "max_grad_norm must be a finite number > 0"),
             ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
             ({"precision": "half"}, "unknown precision 'half'; valid: float32, bfloat16"),
             ({"drop_last": True, "batch_size": 21}, "drop_last leaves nothing of 20 samples"),
