@@ -30,12 +30,14 @@ provenance.commit()  # of the code that is loaded now; it is asked again when a 
 class Progress:
     """Log a line a minute.
 
-    How much of ``total`` units is done, and how long the rest takes at this pace.
+    How much of ``total`` units is done, and how long the rest takes at this pace. A page that
+    writes no file is silent, so that the book shows the same on a slow machine.
     """
 
-    def __init__(self, total: int, unit: str) -> None:
+    def __init__(self, total: int, unit: str, *, silent: bool = False) -> None:
         self.total = total
         self.unit = unit
+        self.silent = silent
         self.last_line = time.monotonic()
         self.start: tuple[int, float] | None = None
 
@@ -48,7 +50,7 @@ class Progress:
         if self.start is None:
             self.start = (done, now)
         first, started = self.start
-        if now - self.last_line >= _EVERY and done > first:
+        if now - self.last_line >= _EVERY and done > first and not self.silent:
             minutes = (now - started) / (done - first) * (self.total - done) / 60
             _log.info("%s %d of %d, about %.3g minutes left", self.unit, done, self.total, minutes)
             self.last_line = now
@@ -171,7 +173,7 @@ def begin(page: str, namespace: Mapping[str, Any]) -> Job:
         }
     of_tables = "datasets" in values
     total = len(values["datasets"]) if of_tables else values.get("epochs", 1)
-    progress = Progress(total, "table" if of_tables else "epoch")
+    progress = Progress(total, "table" if of_tables else "epoch", silent=not record)
     return Job(page, values, record, device, checkpoint, progress)
 
 
