@@ -39,8 +39,13 @@ def _campaign(name: str) -> pd.DataFrame:
         runs["overconfidence"] = runs["test_confidence"] - runs["test_accuracy"]
     if {"train_accuracy", "train_samples"} <= set(runs):
         runs["errors"] = ((1 - runs["train_accuracy"]) * runs["train_samples"]).round()
+    if "milestones" in runs:  # none where the page has no such parameter
+        runs["milestones"] = [
+            ends if isinstance(ends, tuple) else () for ends in runs["milestones"]
+        ]
     if "hidden" in runs:
-        runs["units"] = runs["hidden"].map(lambda sizes: sizes[0] if sizes else 0)
+        first = runs["hidden"].map(lambda sizes: sizes[0] if sizes else 0, na_action="ignore")
+        runs["units"] = first  # none where the page has one network
     if "criterion_seconds" in runs:
         softmax = runs[runs["loss"] == "softmax"].set_index(["model", "seed"])
         same = softmax.reindex(pd.MultiIndex.from_frame(runs[["model", "seed"]]))

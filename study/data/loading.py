@@ -86,9 +86,8 @@ def load(
     if labels != CLEAN:
         raw = _as_people_labelled(raw, labels, kept)
     train = raw.train if kept.all() else raw.train[torch.from_numpy(kept)]
-    dataset = replace(
-        raw, train=train, valid=raw.train[torch.from_numpy(held)] if validation_size else None
-    )
+    valid = raw.train[torch.from_numpy(held)] if validation_size else None
+    dataset = replace(raw, train=train, valid=valid, normalization=normalization)
     normalize = fit_normalizer(train.inputs, normalization)
     return replace(dataset, normalize=normalize) if as_bytes else dataset.with_inputs(normalize)
 

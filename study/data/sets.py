@@ -123,6 +123,7 @@ class Dataset:
         copy: which exact copy this is: a package version, the checksum of a file, or a revision.
         normalize: makes float inputs of bytes, batch by batch; changes nothing where the inputs are
             floats already.
+        normalization: how the inputs are scaled, as :func:`study.data.load` was asked for.
         wrong_labels: share of the training samples whose label is not the one that the data set
             comes with.
     """
@@ -136,6 +137,7 @@ class Dataset:
     copy: str
     normalize: Normalizer = Normalizer(torch.tensor(0.0), torch.tensor(1.0))
     wrong_labels: float = 0.0
+    normalization: str = "none"
 
     @property
     def classes(self) -> int:

@@ -87,13 +87,15 @@ class Job:
             history: what :func:`gdlib.train.train` returned.
             final: of each run, what was measured at the end; see
                 :func:`study.measures.final_measures`.
-            more: what the tables should say of the job besides.
+            more: what the tables should say of the job besides, such as what the page fixes and a
+                comparison asks for.
         """
         if not self.record:
             return
         described: dict[str, Any] = {
             "data_source": dataset.source,
             "data_copy": dataset.copy,
+            "normalization": dataset.normalization,
             "train_samples": len(dataset.train),
             "valid_samples": len(dataset.valid or ()),
             "test_samples": len(dataset.test),

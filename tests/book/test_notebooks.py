@@ -17,8 +17,9 @@ from pathlib import Path
 import jupytext
 import nbformat
 import pytest
+import yaml
 
-from study import parameters, results
+from study import ledger, parameters, results
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -131,6 +132,41 @@ def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path, kernel: st
         assert {name: row[name] for name in plan} == plan
         assert 0 <= row["test_accuracy"] <= 1
     assert {row["epoch"] for row in written["curves"]} >= {2}
+    # so that a comparison counts the runs of this page beside those of the templates before it
+    assert asked_of(page) <= {*written["job"], *written["runs"][0], *DERIVED}
+
+
+DERIVED = ("units", "momentum", "match_gradient", "loss")
+"""From `hidden`; and what has its default in the rows of a page that does not say it."""
+
+
+pages = {
+    file: yaml.safe_load(file.read_text())["page"] for file in (ROOT / "campaigns").glob("*.yml")
+}
+
+
+def asked_of(page: str) -> set[str]:
+    """The columns by which claims choose among the runs of a page."""
+    asked: set[str] = set()
+    for entry in ledger.entries().values():
+        if "compare" not in entry:
+            continue
+        campaigns = [ROOT / "campaigns" / f"{name}.yml" for name in entry["runs"]["from"]]
+        if page not in [pages[file] for file in campaigns if file in pages]:
+            continue
+        for end in (entry["compare"]["better"], entry["compare"]["than"]):
+            for method in both(end) if isinstance(end, dict) else []:
+                asked |= {*method} - {"metric", "by"}
+        known = {*results.read(entry["runs"]["from"][0]), "units"}
+        asked |= {*entry["variant"]} | known & {*re.findall(r"\w+", entry["runs"].get("where", ""))}
+    return asked
+
+
+def both(side: dict[str, object]) -> list[dict[str, object]]:
+    """The methods of a side: one, or the two of a difference."""
+    of_difference = side.get("minus", [side])
+    assert isinstance(of_difference, list)
+    return of_difference
 
 
 def test_the_page_on_time_runs_with_other_parameters(tmp_path: Path, kernel: str) -> None:
