@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import ModuleStack, RunModel, StackedMLP, VmapStack
-from gdlib.schedules import Constant, LinearWarmup
+from gdlib.schedules import LinearWarmup
 from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, manual, predict, train
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import RecordedSteps
@@ -164,11 +164,9 @@ class TestAStackEqualsItsRunsAlone:
             "lr": 0.05,
             "told": told,
         } | options
+        sizes, data = [WIDE, 50, 20, 10], blobs(530, WIDE, 10)
         for groups in (1, 2, 6):
-            assert (
-                differing_runs([WIDE, 50, 20, 10], blobs(530, WIDE, 10), groups, activation, **settings)
-                == []
-            )
+            assert differing_runs(sizes, data, groups, activation, **settings) == []
 
     @pytest.mark.parametrize("told", [True, False])
     # before 2.10 a wide stack differed from its runs in the last digits; CHANGELOG.md says so
