@@ -177,14 +177,15 @@ def gaussian_mixture_cross_entropy(
     if half_log_determinant is None:
         offset = values.new_zeros(()).expand(values.shape)
     else:
-        given = getattr(half_log_determinant, "shape", type(half_log_determinant).__name__)
-        if not isinstance(half_log_determinant, Tensor) or not broadcasts(given, values.shape):
+        delta = half_log_determinant
+        if not isinstance(delta, Tensor) or not broadcasts(delta.shape, values.shape):
+            given = list(delta.shape) if isinstance(delta, Tensor) else type(delta).__name__
             raise ValueError(
                 "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
                 f"{list(values.shape)}, or None for unit covariances; got {given}"
             )
-        check_not_meta("half_log_determinant", half_log_determinant, values.device)
-        offset = half_log_determinant.to(values).expand(values.shape)
+        check_not_meta("half_log_determinant", delta, values.device)
+        offset = delta.to(values).expand(values.shape)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
     added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
