@@ -158,7 +158,8 @@ def asked_of(page: str) -> set[str]:
             for method in both(end) if isinstance(end, dict) else []:
                 asked |= {*method} - {"metric", "by"}
         known = {*results.read(entry["runs"]["from"][0]), "units"}
-        asked |= {*entry["variant"]} | known & {*re.findall(r"\w+", entry["runs"].get("where", ""))}
+        where = re.sub(r'"[^"]*"', "", entry["runs"].get("where", ""))
+        asked |= {*entry["variant"]} | known & {*re.findall(r"\w+", where)}
     return asked
 
 
