@@ -15,7 +15,7 @@ from study.compare import Claim, Side, claim
 from study.compare import compare as compare
 
 NO_WORD = "no word"
-LINE = 45
+LINE = 32
 """Characters of an answer in the ledger's table."""
 
 
