@@ -77,7 +77,8 @@ class Table:
         ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view.
         """
         rows = [row for row in self.rows if not _heads(row)]
-        if max((len(text) for row in rows for text in row), default=0) > _LONG_CELL:
+        texts = [text for row in rows for text in row if not isinstance(text, Markup)]
+        if max(map(len, texts), default=0) > _LONG_CELL:
             return "data-table wordy"
         return (
             "data-table keyed"
