@@ -41,6 +41,8 @@ _SHARES = re.compile("accuracy|confidence|_ece|gap|oscillation|excess|conflict_l
 _COUNTS = re.compile("lost|errors")
 """Metrics that are numbers of samples."""
 
+_GLUE = "\N{NO-BREAK SPACE}"
+
 WORDS: Mapping[str, Mapping[Hashable, str]] = {
     "dataset": {
         "mnist": "MNIST",
@@ -289,7 +291,7 @@ class Claim:
             ]
 
         intervals = [
-            f"{self.written(middle)} [{self.written(low)}, {self.written(high)}]"
+            f"{self.written(middle)}{_GLUE}[{self.written(low)},{_GLUE}{self.written(high)}]"
             for middle, low, high in rows[["difference", "low", "high"]].itertuples(index=False)
         ]
         first, second = _heading(rows["method"]), _heading(rows["method_than"])
@@ -297,7 +299,7 @@ class Claim:
             {
                 "variant": rows["variant"],
                 "n": [
-                    f"{a},\N{NO-BREAK SPACE}{b}" if b > 1 else str(a)
+                    f"{a},{_GLUE}{b}" if b > 1 else str(a)
                     for a, b in zip(rows["n"], rows["n_than"], strict=True)
                 ],
                 first: side(""),
@@ -353,4 +355,6 @@ def claim(
 
 
 def _heading(methods: pd.Series[str]) -> str:
-    return methods.iloc[0] if methods.nunique() == 1 else f"best of {methods.nunique()}"
+    if methods.nunique() > 1:
+        return f"best of {methods.nunique()}"
+    return methods.iloc[0].replace(" = ", f"{_GLUE}={_GLUE}")
