@@ -140,6 +140,11 @@ def labelled(table: str) -> str:
         for cell in found.select("thead th"):
             if not cell.get_text().strip():
                 cell.name = "td"  # a header without a text is none
+            elif cell.string and "_" in cell.string:  # names of columns have no spaces
+                first, *others = str(cell.string).split("_")
+                cell.string = first
+                for part in others:
+                    cell.extend(["_", soup.new_tag("wbr"), part])
     return str(soup)
 
 
