@@ -17,9 +17,8 @@ from pathlib import Path
 import jupytext
 import nbformat
 import pytest
-import yaml
 
-from study import ledger, parameters, results
+from study import campaign, ledger, parameters, results
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -140,11 +139,6 @@ DERIVED = ("units", "momentum", "match_gradient", "loss")
 """From `hidden`; and what has its default in the rows of a page that does not say it."""
 
 
-pages = {
-    file: yaml.safe_load(file.read_text())["page"] for file in (ROOT / "campaigns").glob("*.yml")
-}
-
-
 def asked_of(page: str) -> set[str]:
     """The columns by which claims choose among the runs of a page."""
     asked: set[str] = set()
@@ -152,7 +146,7 @@ def asked_of(page: str) -> set[str]:
         if "compare" not in entry:
             continue
         campaigns = [ROOT / "campaigns" / f"{name}.yml" for name in entry["runs"]["from"]]
-        if page not in [pages[file] for file in campaigns if file in pages]:
+        if page not in [campaign.load(file).page for file in campaigns if file.is_file()]:
             continue
         for end in (entry["compare"]["better"], entry["compare"]["than"]):
             for method in both(end) if isinstance(end, dict) else []:
