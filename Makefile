@@ -18,13 +18,9 @@ FRESH ?=
 override FRESH := $(filter-out 0 no No false False off Off,$(FRESH))
 # where `make bench` writes its numbers, in a folder for the processor; results/benchmarks is what the book shows
 INTO ?= build/benchmarks
-# where `make gpu` finds the sets that study.gpu has unpacked, for how many seconds it trains, and where its archive goes
-DATA ?= build/gpu/data
-BUDGET ?= 600
-GPU_INTO ?= build/gpu/out
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # recipes read these from their environment: a shell never reads them as commands
-export CAMPAIGN ONLY FRESH CORES INTO DATA BUDGET GPU_INTO
+export CAMPAIGN ONLY FRESH CORES INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
@@ -33,7 +29,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/build/home
 endif
 
-.PHONY: help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench gpu clean
+.PHONY: help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -85,7 +81,7 @@ types: $(STAMP) ## mypy on gdlib and study
 
 reproduce: $(STAMP) ## run what is missing of a campaign, and put it into its tables: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
 	@case "$$CORES" in all | [1-9]*) ;; *) echo "CORES says how many jobs run at a time, as in CORES=2; got '$$CORES'"; exit 1;; esac
-	status=0; $(BIN)/snakemake --cores "$$CORES" --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
+	status=0; $(BIN)/snakemake --cores "$$CORES" --keep-going --nolock --drop-metadata --show-failed-logs --quiet reason host \
 		--config "campaign=$$CAMPAIGN" "only=$$ONLY" "fresh=$$FRESH" || status=$$?; \
 	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; \
 	else $(BIN)/python -m study.campaign collect "$$CAMPAIGN" || status=$$?; fi; exit $$status
@@ -94,11 +90,8 @@ bench: $(STAMP) ## speed and memory against others as ratios, and the goals: mak
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
 	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
 
-gpu: ## check a GPU, then train there what study/gpu.py lists: make gpu DATA=build/gpu/data BUDGET=600 [GPU_INTO=build/gpu/out]
-	python=$(if $(wildcard $(BIN)/python),$(BIN)/python,python3); $$python -m study.gpu check --out "$$GPU_INTO"; \
-	$$python -m study.gpu train --data "$$DATA" --out "$$GPU_INTO" --seconds "$$BUDGET"
-
-clean: ## remove what the commands made, except .venv, build/gpu and what was measured; checkpoints go too
-	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name gpu -not -name results -exec rm -rf {} +; fi
+clean: ## remove what the commands made, except .venv and what was measured (build/results, fresh, benchmarks, gpu); checkpoints go too
+	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name results -not -name fresh -not -name benchmarks -not -name gpu -exec rm -rf {} +; fi
+	rm -rf build/fresh/*/checkpoints
 	rm -rf _build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""P7: how long ArcGrad's Table I takes, as `make reproduce CAMPAIGN=uci` does it: 10,500 trainings.
+"""P7: how long ArcGrad's Table I takes with `make reproduce CAMPAIGN=tables`: 10,500 trainings.
 
 The project is cloned to a temporary folder, the results of Table I are deleted there, and the
 campaign makes them again on two cores. The time on the clock counts, from the start of the command

@@ -10,7 +10,7 @@ are about the origin.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -83,10 +83,6 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
 
-each: Callable[..., Iterable[dict[str, Any]]] = map
-"""Applies a function run by run; a program with a pool of processes puts that of the pool here."""
-
-
 def final_measures(
     dataset: data.Dataset,
     scaled_logits: Callable[[data.Split], Tensor],
@@ -119,7 +115,7 @@ def final_measures(
     ]
     finite = torch.stack([one.flatten(1).isfinite().all(1) for one in logits.values()]).all(0)
     whole = [index for index in range(len(betas)) if finite[index]]
-    found = each(
+    found = map(
         _measured_run,
         [scored[index] for index in whole],
         [confidence[index] for index in whole],

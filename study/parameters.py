@@ -114,6 +114,28 @@ def code_cells(page: str) -> list[str]:
     return [_OPTIONS.sub("", cell, count=1) for cell in _CELL.findall(text)]
 
 
+def writes_results(cell: str) -> bool:
+    """Tell the cell of a page that writes its file of results; those behind it read the tables."""
+    return "job.finish" in cell
+
+
+@functools.cache
+def losses(page: str) -> tuple[str, ...]:
+    """Read the names of the losses that a page makes itself, in its dictionary ``LOSSES``.
+
+    Example:
+        >>> losses("large-margin")[:3]
+        ('softmax', 'label-smoothing', 'lm')
+    """
+    return tuple(
+        ast.literal_eval(key)
+        for cell in code_cells(page)
+        for node in ast.parse(cell).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LOSSES"
+        for key in getattr(node.value, "keys", ())
+    )
+
+
 @functools.cache
 def offered(page: str) -> Mapping[str, Parameter]:
     """Read the parameters of a page from its first cell of code.
@@ -160,6 +182,11 @@ def checked(page: str, given: Mapping[str, Any]) -> dict[str, Any]:
         hint = "; give papermill a list with -y, as in -y 'betas: [1, 0.1]'" if of_list else ""
         raise ValueError(text + hint) from None
     _consistent(values)
+    loss, own = values.get("loss", "").split()[:1], losses(page)
+    if own and loss and loss[0] not in own:
+        raise ValueError(
+            f"this page has no loss {loss[0]!r}{nearest(loss[0], own)}; it has: {', '.join(own)}"
+        )
     return {name: value for name, value in values.items() if name not in PLACES}
 
 

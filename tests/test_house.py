@@ -5,7 +5,6 @@ Nothing is kept that does not belong here. Imports: `make lint`.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sysconfig
@@ -17,6 +16,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from study import campaign
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -32,12 +33,6 @@ def test_only_experiments_use_the_trainer() -> None:
         )
         trainer = r"gdlib\.train|study\.run|from gdlib import .*\btrain\b|\brun\.\w+\("
         assert not re.search(trainer, code), f"{path.name} uses the trainer"
-
-
-# Each has a name of its own in the house: finding, comparison, method, variant, experiment.
-
-
-# A text is taken apart where it is read from outside, into a value, and where a page is laid out.
 
 
 def test_the_page_of_the_package_names_every_module_of_study() -> None:
@@ -144,36 +139,26 @@ def test_nobody_is_told_to_install_another_project() -> None:
         assert not found, f"{path.relative_to(ROOT)}: {found.group()}; it is gradient-decay"
 
 
-@pytest.mark.parametrize("home", [None, "/somewhere"])
-def test_a_user_without_a_home_gets_one_from_make(home: str | None) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
-    environment |= {} if home is None else {"HOME": home}
-    done = subprocess.run(
-        ["make", "-s", "--eval=home: ; @echo $$HOME", "home"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == (home or str(ROOT / "build" / "home")), done.stderr
+# -- what is named ---------------------------------------------------------------------------------
 
 
-def test_the_workflow_runs_actions_of_one_commit_without_credentials() -> None:
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
-    assert steps
-    for step in steps:
-        action, _, commit = step["uses"].partition("@")
-        assert re.fullmatch("[0-9a-f]{40}", commit), f"{step['uses']}: a tag can be moved"
-        if action == "actions/checkout":
-            assert step["with"]["persist-credentials"] is False
-    assert workflow["permissions"] == {"contents": "read"}
-
-
-def test_the_image_runs_as_no_root() -> None:
-    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    users = [line.split()[1] for line in lines if line.startswith("USER")]
-    assert users and users[-1] != "root"
+def test_every_campaign_and_job_that_is_named_is_there() -> None:
+    own = "narrow"  # which the page tells a reader to write
+    files = [*(ROOT / "book").glob("*.*"), *(ROOT / "profiles").rglob("*.*")]
+    files += [*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "campaigns").glob("*")]
+    files += [*(ROOT / "benchmarks").glob("*.py"), *ROOT.glob("*file"), *ROOT.glob("*.md")]
+    files += [*(ROOT / ".github").rglob("*.yml")]
+    folders = (ROOT, ROOT / "book", ROOT / "campaigns")
+    there = {path.name for folder in folders for path in folder.glob("*.yml")}
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        named = set(re.findall(r"[\w-]+\.yml", text))
+        given = re.findall(r"(?:CAMPAIGN|--config campaign)=(\w[\w-]*)", text)
+        named |= {f"{name}.yml" for name in given}
+        assert named <= there | {f"{own}.yml"}, f"{path} names {named - there}"
+        for name, job in re.findall(r"study\.campaign run (\w[\w-]*) (\w[\w.-]*)", text):
+            jobs = [job.id for job in campaign.load(ROOT / "campaigns" / f"{name}.yml").jobs]
+            assert job in jobs, f"{path} names the job {job} of {name}"
 
 
 # -- what is kept ----------------------------------------------------------------------------------

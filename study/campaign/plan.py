@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,8 +25,7 @@ REHEARSAL = "quick"
 FRESH = Path("build") / "fresh"
 """Where campaigns are trained anew."""
 
-_BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
-_NODES = 100_000  # of a campaign file, its aliases written out
+_BYTES, _VALUES, _JOBS = 200_000, 100_000, 100_000  # more than any campaign needs
 _SHOWN = 20  # lines of files that will be replaced
 _NO_RESULT = "it has no result"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")  # it reaches paths and a shell
@@ -145,6 +145,11 @@ class Job:
         return ""
 
     @property
+    def needs_gpu(self) -> bool:
+        """Say whether its page is asked to train on a GPU."""
+        return self.parameters.get("device") == "cuda"
+
+    @property
     def done(self) -> bool:
         """Say whether nothing is missing."""
         return not self.missing()
@@ -176,16 +181,22 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked campaign: which of its jobs have their result, and which are to be run."""
+    """A checked campaign: which of its jobs have their result, and which are to be run.
+
+    Those ``left`` have no result, and need a GPU where there is none.
+    """
 
     campaign: Campaign
     done: tuple[Job, ...]
     pending: tuple[Job, ...]
+    left: tuple[Job, ...] = ()
 
     def __str__(self) -> str:
         where = ", trained anew" if any(job.fresh for job in self.campaign.jobs) else ""
         done = f"{len(self.done)} of {len(self.campaign.jobs)}"
         text = f"{self.campaign.name}{where}: {done} jobs have their result"
+        if self.left:
+            text += f"; {len(self.left)} need a GPU, which PyTorch does not find here: left out"
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
@@ -200,27 +211,31 @@ def in_minutes(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes >= 10 else f"{minutes:.2g} minutes"
 
 
-def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
+def plan(
+    name: str, root: Path, *, only: str = "", fresh: bool = False, gpu: bool | None = None
+) -> Plan:
     """Read and check ``campaigns/<name>.yml`` of the project ``root``.
 
-    Whatever would make a job fail is an error. A result that is damaged, or of something else,
-    counts as missing, and the plan says why.
+    A parameter that its page does not know or cannot use is an error, in whatever job it stands. A
+    result that is damaged, or of something else, counts as missing, and the plan says why.
 
     Args:
         name: the campaign.
         root: the project.
         only: names or patterns of jobs, such as ``"relu-*,tanh-unit-seed0"``; empty for all.
         fresh: whether everything is trained anew, in a folder of its own.
+        gpu: whether jobs can have a GPU; None to ask PyTorch.
     """
     campaign = chosen(named(name, root), only)
     for job in campaign.jobs:
         _ = job.parameters  # checks them
     if fresh:
         campaign = replace(campaign, jobs=tuple(job.again(root) for job in campaign.jobs))
-    done, pending = (
-        tuple(job for job in campaign.jobs if job.done is there) for there in (True, False)
-    )
-    return Plan(campaign, done, pending)
+    gpu = torch.cuda.is_available() if gpu is None else gpu
+    done, pending, left = list[Job](), list[Job](), list[Job]()
+    for job in campaign.jobs:
+        (done if job.done else left if job.needs_gpu and not gpu else pending).append(job)
+    return Plan(campaign, tuple(done), tuple(pending), tuple(left))
 
 
 def collect(name: str, root: Path) -> str:
@@ -309,8 +324,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def _expanded(path: Path) -> Campaign:
     if (size := os.stat(path).st_size) > _BYTES:
         raise CampaignError(f"{path} has {size:,} bytes; the limit is {_BYTES:,}")
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # a SafeLoader
-    file = _checked(_File, content, str(path))
+    text = path.read_text(encoding="utf-8")
+    _bounded(text)
+    file = _checked(_File, yaml.safe_load(text), str(path))
     if not _NAME.fullmatch(path.stem):
         raise CampaignError(f"{path}: a campaign cannot be called {path.stem[:100]!r}; {_NAMES}")
     if file.page not in parameters.pages():
@@ -379,67 +395,14 @@ def _slug(key: str, value: Any) -> str:
     return re.sub(r"[^a-z0-9.-]+", "-", f"{key}{'-'.join(parts)}".lower()).strip("-")
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML with numbers as everyone writes them, without silent double keys, and of a bounded size.
-
-    Numbers are ``-3``, ``0.5``, ``1e-3``; what YAML 1.1 takes for one too is a text, which no
-    parameter takes for a number: ``0_3``, ``1:30``, ``010``, ``0x1f``, ``.inf``, a date. A tag
-    cannot make a value of it that it is not without one, but for a text.
-    """
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-
-    def get_single_node(self) -> yaml.Node | None:
-        node = super().get_single_node()
-        if node is not None and _size(node, {}) > _NODES:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"its aliases stand for more than {_NODES:,} values", node.start_mark
-            )
-        return node
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        is_scalar = isinstance(node, yaml.ScalarNode)
-        plain = self.resolve(type(node), node.value if is_scalar else None, (True, False))
-        if node.tag != plain and not (is_scalar and node.tag == self.DEFAULT_SCALAR_TAG):
-            raise yaml.constructor.ConstructorError(
-                None, None, f"leave out the tag {node.tag[:100]!r}", node.start_mark
-            )
-        return super().construct_object(node, deep)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for merged in (
-            value
-            for key, value in node.value
-            if key.value == "<<" and isinstance(value, yaml.SequenceNode)
-        ):
-            keys += [f"<<: {key.value}" for mapping in merged.value for key, _ in mapping.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice in one mapping", node.start_mark
-                )
-        return super().construct_mapping(node, deep)
-
-
-def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """Count the values of a node with its aliases written out, without writing them out."""
-    if id(node) not in known:
-        known[id(node)] = _NODES  # of an alias that stands inside what it means
-        inner: list[yaml.Node] = []
-        if isinstance(node, yaml.SequenceNode):
-            inner = node.value
-        elif isinstance(node, yaml.MappingNode):
-            inner = [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_size(part, known) for part in inner)
-    return known[id(node)]
-
-
-for _kind, _written in {
-    "null": "~|null|",
-    "bool": "true|false",
-    "int": "[-+]?(0|[1-9][0-9]{0,18})",
-    "float": r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?",
-    "merge": "<<",
-}.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"({_written})$"), None)
+def _bounded(text: str) -> None:
+    """Refuse a text whose aliases stand for very many values, before they are written out."""
+    todo, count = [yaml.compose(text, yaml.SafeLoader)], 0
+    while todo:
+        node = todo.pop()
+        inner = node.value if isinstance(node, yaml.CollectionNode) else []
+        count += len(inner)
+        if count > _VALUES:
+            raise ValueError(f"its aliases stand for more than {_VALUES:,} values")
+        pairs = isinstance(node, yaml.MappingNode)
+        todo += itertools.chain.from_iterable(inner) if pairs else inner

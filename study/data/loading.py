@@ -17,10 +17,6 @@ from study.data.tables import EMBEDDED_TABLES, UCI, Table, embedded_table, table
 _TEST_SHARE = 0.2  # of a set that comes without a test set
 
 
-KEPT: dict[str, Dataset] = {}
-"""What :func:`read` returned, for a program that loads a set more than once."""
-
-
 def names() -> list[str]:
     """List the names that :func:`load` knows."""
     return sorted({"digits", *EMBEDDED_TABLES, *IMAGES, *UCI})
@@ -75,7 +71,7 @@ def load(
             f"a subset is balanced or has a long tail; got subset={subset} and "
             f"imbalance={imbalance}"
         )
-    raw = KEPT[name] if name in KEPT else read(name)
+    raw = read(name)
     clean = raw.train.labels.numpy()
     held = proportional(clean, validation_size)
     kept = ~held

@@ -6,22 +6,18 @@ What is refused before any job starts, what is done, what runs, and what runs ag
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import papermill
-import psutil
 import pytest
 import yaml
 from nbformat import NotebookNode
@@ -30,15 +26,14 @@ from study import campaign as campaigns
 from study import parameters, results
 from study.campaign import CampaignError, Job
 from study.campaign import __main__ as command
-from study.campaign.agreement import agreement, report
+from study.campaign.agreement import agreement
 from study.campaign.plan import REHEARSAL
 from study.campaign.run import run
-from study.campaign.watch import Watch
 from tests.study.small import WHERE, execute, measured, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The page `mnist` without a training.
+# The page `mnist` without a training; it needs no torch.
 NOTEBOOK = """\
 ---
 jupytext:
@@ -60,29 +55,39 @@ CELL
 ```
 
 ```{code-cell} ipython3
-import logging
 import pathlib
 import time
 
-import torch
-from study import run
-from study.parameters import planned
+from study import results
 
-job = run.begin("mnist", globals())
 with open("started", "a") as file:
     file.write(f"{seeds}\\n")
 if pathlib.Path("slow").exists() and seeds == [1]:
-    logging.info("epoch 1 of 2, about 60 minutes left")
-    time.sleep(600)
-if pathlib.Path("broken").exists() and seeds == [1]:
+    pathlib.Path("sleeps").touch()
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        pathlib.Path("interrupted").touch()  # a training writes its checkpoint here
+        raise
+if pathlib.Path("broken").exists() and seeds == [0]:
     raise RuntimeError("broken on purpose")
 ```
 
 ```{code-cell} ipython3
-measured = {"metrics": {"test_accuracy": 0.5}, "curves": {"epoch": [0], "test_accuracy": [0.1]}}
-job.write({"data_source": "embedded"}, [one | measured for one in planned(job.parameters)])
+# as job.finish does
+asked = {name: globals()[name] for name in NAMES}
+one = {"seed": 0, "metrics": {"test_accuracy": 0.5}}
+results.write(record, {"experiment": "mnist", **asked}, [one] * (len(seeds) * len(betas)))
+if pathlib.Path("breaks late").exists():
+    raise RuntimeError("broken behind its results")
 ```
-""".replace("CELL", parameters.code_cells("mnist")[0].strip())
+
+```{code-cell} ipython3
+raise RuntimeError("what reads the tables is not for a job")
+```
+""".replace("CELL", parameters.code_cells("mnist")[0].strip()).replace(
+    "NAMES", str([*parameters.checked("mnist", {})])
+)
 
 CAMPAIGN: dict[str, Any] = {
     "page": "mnist",
@@ -143,25 +148,15 @@ def put(job: Job, accuracy: float = 0.5, **changes: Any) -> None:
     results.write(job.record, about, runs)
 
 
-def snakemake(project: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(ROOT / "Snakefile"),
-        "--cores",
-        "2",
-        "--keep-going",
-        "--nolock",
-    ]
-    return subprocess.run(
-        [*command, "--config", "campaign=small", *arguments],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        **options,
-    )
+SNAKEMAKE = [
+    *(sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2"),
+    *("--keep-going", "--nolock", "--show-failed-logs", "--quiet", "reason", "host"),
+    *("--config", "campaign=small"),
+]
+
+
+def snakemake(project: Path, *config: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SNAKEMAKE, *config], cwd=project, capture_output=True, text=True)
 
 
 # -- the file --------------------------------------------------------------------------------------
@@ -185,9 +180,9 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
     ]
 
 
-def given(text: str, project: Path) -> Job:
-    """The job of a file whose one entry has these parameters, as YAML."""
-    return campaigns.load(write(project, f"page: mnist\nentries:\n- {{id: a, {text}}}\n")).jobs[0]
+MERGES = "merged:\n- &m0 {epochs: 1}\n" + "".join(
+    f"- &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 10)}]}}\n" for n in range(1, 12)
+)
 
 
 def bomb(place: str) -> str:
@@ -196,39 +191,9 @@ def bomb(place: str) -> str:
     return f"page: mnist\nextra: {{l0: &l0 [1]}}\n{levels}{place}\n"
 
 
-def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtests) -> None:
-    """Not what YAML 1.1 takes for a number or for a truth."""
-    for value in ("0_3", "1:30", "010", "0x1f", "0b1", ".inf", ".nan", "1_0.5", "9" * 5000):
-        for name in ("epochs", "learning_rate"):
-            with subtests.test(name, value=value[:10]):
-                job = given(f"parameters: {{{name}: {value}}}", project)
-                with pytest.raises(CampaignError, match=rf"{name}: Input should be .*\(str\)"):
-                    _ = job.parameters
-    job = given("parameters: {duplicates_together: yes}", project)
-    with subtests.test("yes"), pytest.raises(ValueError, match="together: Input should be a valid"):
-        parameters.checked("tables", job.given)
-    for value in ("!!int 010", "!!float .inf", "!!set {1, 2}", "!!timestamp 1-1-1"):
-        with subtests.test(value), pytest.raises(CampaignError, match="leave out the tag '.*2002"):
-            given(f"parameters: {{epochs: {value}}}", project)
-    text = "epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1E+1, 1]"
-    assert given(f"parameters: {{{text}}}", project).given == {
-        **{"epochs": 30, "learning_rate": 0.001, "betas": [-0.5, 0.5, 1.0, 10.0, 1]}
-    }
-
-
-ONE = "entries: [{id: a}]"
 WRONG_FILES: list[tuple[object, str]] = [
     ("page: mnist\nentries: [", "not a readable campaign file"),
     ("[" * 100_000, "not a readable campaign file"),
-    ("page: mnist\npage: mnist\nentries: []\n", "'page' stands twice"),
-    (
-        f"page: mnist\ndefaults: {{<<: {{epochs: 1}}, <<: {{epochs: 2}}}}\n{ONE}\n",
-        "'<<' stands twice",
-    ),
-    (
-        f"page: mnist\ndefaults: {{<<: [{{epochs: 1}}, {{epochs: 2}}]}}\n{ONE}\n",
-        "'<<: epochs' stands twice",
-    ),
     ("page: " + "x" * 200_000, "the limit is 200,000"),
     ("[1, 2]", "expected a mapping with the keys page, defaults, entries"),
     (
@@ -264,6 +229,7 @@ WRONG_FILES: list[tuple[object, str]] = [
             "defaults: {epochs: *l11}\nentries: [{id: a}]",
             "entries: [{id: *l11}]",
             "entries: [{id: a, each: {seeds: *l11}}]",
+            MERGES + "defaults: {<<: *m11}\nentries: [{id: a}]",
         )
     ),
     ("page: mnist\nentries: &a [*a]\n", "its aliases stand for more than"),
@@ -324,6 +290,14 @@ WRONG_JOBS = [
     ),
     (entry(parameters={"loss": "softmax"}), "there is no parameter 'loss'"),
     (entry(parameters={"self": 1}), "there is no parameter 'self'"),
+    (
+        {"page": "angular-images", "entries": [{"id": "a", "parameters": {"loss": "lm 0.3"}}]},
+        "job a: this page has no loss 'lm'; it has: softmax, center, m-softmax",
+    ),
+    (
+        {"page": "large-margin", "entries": [{"id": "a", "parameters": {"loss": "gd"}}]},
+        "job a: this page has no loss 'gd'.*; it has: softmax",
+    ),
     (
         entry(
             parameters={"betas": [0.5 + n for n in range(1000)], "seeds": list(range(1000))},
@@ -421,6 +395,22 @@ def test_a_damaged_file_counts_as_missing_and_the_plan_says_why(
     job.record.mkdir()
     with pytest.raises(CampaignError, match=r"a-seed0\.json"):
         campaigns.plan("small", project)
+
+
+def test_a_job_for_a_gpu_is_left_out_where_there_is_none(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU it would take weeks."""
+    entries = [{"id": name, "parameters": {"device": name}} for name in ("cpu", "cuda", "auto")]
+    write(project, {"page": "cifar", "entries": entries})
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    plan = campaigns.plan("small", project)
+    assert [job.id for job in plan.left] == ["cuda"]
+    assert [job.id for job in plan.pending] == ["cpu", "auto"]
+    assert "1 need a GPU, which PyTorch does not find here: left out; 2 to run" in str(plan)
+    assert len(campaigns.plan("small", project, gpu=True).pending) == 3, "a cluster has one"
+    put(jobs_of(project)[1], device="auto")
+    assert not campaigns.plan("small", project).left, "it is done, wherever that was"
 
 
 def test_a_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
@@ -521,19 +511,27 @@ def test_a_rehearsal_stays_out_of_the_tables(project: Path) -> None:
 # -- jobs that run ---------------------------------------------------------------------------------
 
 
-def test_a_job_runs_once_though_two_processes_want_it(project: Path) -> None:
+def test_a_job_runs_once_though_two_want_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     job = jobs_of(project)[2]
     job.record.parent.mkdir(parents=True)
     (job.record.parent / "b.json.elsewhere.123.partial").write_text(
         '{"job"'
     )  # of a process that was killed
-    command = [sys.executable, "-m", "study.campaign", "run", "small", "b"]
-    both = [
-        subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    said = [process.communicate(timeout=120)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0] and "runs this job" in "".join(said)
-    assert job.done and (project / "started").read_text().count("\n") == 1
+    trained: list[str] = []
+
+    def execute_notebook(*_: object, parameters: dict[str, Any], **__: object) -> None:
+        trained.append(parameters["record"])
+        time.sleep(0.5)
+        put(replace(job, record=Path(parameters["record"])))
+
+    monkeypatch.setattr(papermill, "execute_notebook", execute_notebook)
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(run, "small", "b", project) for _ in range(2)]
+    assert [one.result() for one in both] == [job.record] * 2
+    assert "runs this job" in capfd.readouterr().out
+    assert job.done and len(trained) == 1
     assert [path.name for path in job.record.parent.iterdir()] == ["b.json"]
 
 
@@ -548,13 +546,10 @@ def test_nothing_is_trained_where_its_file_cannot_be_written(project: Path) -> N
 @pytest.mark.usefixtures("no_kernel")
 def test_a_job_that_leaves_no_file_fails(project: Path) -> None:
     notebook = project / "notebooks" / "experiments" / "mnist.md"
-    notebook.write_text(NOTEBOOK.replace("job.write(", "print("), encoding="utf-8")
+    notebook.write_text(NOTEBOOK.replace("results.write(", "print("), encoding="utf-8")
     with pytest.raises(CampaignError, match=r"b\.ipynb ran to its end, but it has no result"):
         run("small", "b", project)
-    notebook.write_text(
-        NOTEBOOK.replace("planned(job.parameters)", "planned(job.parameters)[1:]"),
-        encoding="utf-8",
-    )
+    notebook.write_text(NOTEBOOK.replace("len(seeds) * len(betas)", "len(seeds)"), encoding="utf-8")
     with pytest.raises(CampaignError, match="but it has 1 runs, not 2"):
         run("small", "b", project)
     # what is not the job's does not come among the results
@@ -563,53 +558,14 @@ def test_a_job_that_leaves_no_file_fails(project: Path) -> None:
         run("small", "c", project)
 
 
-def test_what_is_said_while_jobs_run(project: Path) -> None:
-    plan = campaigns.plan("small", project)
-    watch = Watch(plan, project)
-    build = project / "build" / "small"
-    build.mkdir(parents=True)
-    assert watch.lines() == ["small: 0 of 3 jobs ended, about 0.3 minutes left"]
-    (build / "a-seed0.log").write_text(
-        "starting\nbuild/results/small/a-seed0.json\ndone in 0.50 minutes\n"
-    )
-    (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n\n")
-    (build / "b.log").write_text("Traceback\nerror: RuntimeError: broken on purpose\n")
-    watch.since = time.monotonic() - 60  # 0.2 of the expected 0.3 minutes took one
-    everything = "small: 2 of 3 jobs ended, 1 failed, about 0.5 minutes left"
-    assert watch.lines() == ["small/a-seed1: epoch 1 of 2, about 3 minutes left", everything]
-    broken = "small/b: error: RuntimeError: broken on purpose (build/small/b.log)"
-    killed = "small/a-seed1: ended without its record, perhaps killed; its last line is: "
-    assert watch.failures() == [
-        f"{killed}epoch 1 of 2, about 3 minutes left (build/small/a-seed1.log)",
-        broken,
-    ]
-    size, _ = watch.grown["a-seed1"]
-    watch.grown["a-seed1"] = size, time.monotonic() - 600
-    assert (
-        watch.lines()[0]
-        == "small/a-seed1: epoch 1 of 2, about 3 minutes left; silent for 10 minutes"
-    )
-
-
-def test_file_times_of_a_server_play_no_part(project: Path) -> None:
-    """A clock that is behind once swallowed the progress, and the reasons of failures."""
-    build = project / "build" / "small"
-    build.mkdir(parents=True)
-    (build / "a-seed0.log").write_text("starting\nerror: of an earlier attempt\n")
-    watch = Watch(campaigns.plan("small", project), project)
-    nothing = "ended without its record, perhaps killed; it has written no line"
-    logs = [f"(build/small/{name}.log)" for name in ("a-seed0", "a-seed1", "b")]
-    assert watch.failures() == [
-        f"small/{name}: {nothing} {log}"
-        for name, log in zip(("a-seed0", "a-seed1", "b"), logs, strict=True)
-    ]
-    with (build / "a-seed0.log").open("a") as file:
-        file.write("starting\nerror: of this one\n")
-    (build / "b.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n")
-    for log in build.glob("*.log"):
-        os.utime(log, (0, 0))
-    assert watch.lines()[0] == "small/b: epoch 1 of 2, about 3 minutes left"
-    assert watch.failures()[0] == f"small/a-seed0: error: of this one {logs[0]}"
+@pytest.mark.usefixtures("no_kernel")
+def test_a_result_is_kept_though_its_page_fails_behind_it(project: Path) -> None:
+    (project / "breaks late").touch()
+    with pytest.raises(RuntimeError, match="behind its results"):
+        run("small", "b", project)
+    assert run("small", "b", project).is_file()
+    assert (project / "started").read_text().count("\n") == 1, "nothing is trained again"
+    assert jobs_of(project)[2].done
 
 
 @pytest.mark.usefixtures("no_kernel")
@@ -625,146 +581,50 @@ def test_a_folder_without_locks_is_named_and_the_job_runs(
     assert f"{project / 'build' / 'small'} is on a file system without locks" in said
 
 
-def test_a_kernel_that_loses_a_signal_gets_another() -> None:
-    deaf = (
-        "import signal, time\n"
-        "signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.SIG_DFL))\n"
-        "print('there', flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"there\n"
-        begin = time.monotonic()
-        command._insist([psutil.Process(process.pid)], every=0.5)
-        assert time.monotonic() - begin < 10
-        assert not psutil.pid_exists(process.pid)
-
-
-def test_a_job_that_has_just_ended_keeps_no_other_running(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A child without a command line once ended the watch, and the others ran on."""
-    ended: list[str] = []
-    gone = SimpleNamespace(cmdline=Mock(side_effect=psutil.ZombieProcess(1)))
-    job = SimpleNamespace(
-        cmdline=lambda: ["python", "-m", "study.campaign"], terminate=lambda: ended.append("job")
-    )
-
-    def children(recursive: bool) -> list[SimpleNamespace]:
-        signals.send(bytes([signal.SIGTERM]))
-        if ended:
-            raise SystemExit  # at the second signal, to end the loop
-        return [gone, job]
-
-    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=children))
-    watch = Watch(campaigns.plan("small", project), project)
-    watch.signals, signals = socket.socketpair()
-    signals.send(bytes([signal.SIGTERM]))
-    with watch.signals, signals, pytest.raises(SystemExit):
-        watch.run()
-    assert ended == ["job"]
-
-
-def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    watch = Watch(campaigns.plan("small", project), project)
-    build = project / "build" / "small"
-    build.mkdir(parents=True)
-    (build / "a-seed0.log").write_text("starting\ndone in 0.50 minutes\n")
-    (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n")
-    watch.tell()
-    watch.bar.close()
-    last = terminal.getvalue().replace("\n", "\r").strip("\r ").split("\r")[-1]
-    assert re.fullmatch(
-        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 "
-        r"of 2, about 3 minutes left",
-        last,
-    )
-
-
-def test_snakemake_runs_what_is_missing_and_nothing_else(project: Path) -> None:
+def test_a_campaign_that_was_interrupted_goes_on_where_it_was(project: Path) -> None:
+    """A job fails, and SIGTERM ends another; the same command runs both, and what is new."""
     first, second, third = jobs_of(project)
     put(first)
     before = first.record.read_bytes()
-    (project / "broken").touch()
-    failed = snakemake(project)  # one job fails, the others run
-    assert failed.returncode != 0 and "1 of 3 jobs have their result; 2 to run" in failed.stderr
-    assert re.search(
-        r"^small/a-seed1: error: RuntimeError: broken on purpose \(build/small/a-seed1\.log\)$",
-        failed.stderr,
-        re.MULTILINE,
-    )
-    assert third.done and not second.record.exists() and first.record.read_bytes() == before
+    for name in ("slow", "broken"):
+        (project / name).touch()
+    said = project / "said"
+    with (
+        said.open("wb") as file,
+        subprocess.Popen(SNAKEMAKE, cwd=project, stdout=file, stderr=file) as process,
+    ):
+        while process.poll() is None and not (
+            "broken on purpose" in said.read_text() and (project / "sleeps").exists()
+        ):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)  # the job would sleep for ten minutes
+    assert "1 of 3 jobs have their result; 2 to run" in said.read_text()
+    assert (project / "interrupted").exists(), "it could write a checkpoint"
+    assert not second.record.exists() and not third.record.exists()
 
-    (project / "broken").unlink()  # the failed job runs again, and a job with new parameters
-    write(
-        project,
-        {
-            **CAMPAIGN,
-            "entries": [
-                CAMPAIGN["entries"][0],
-                {**CAMPAIGN["entries"][1], "parameters": {"betas": [0.5]}},
-            ],
-        },
-    )
-    changed = snakemake(project)
-    assert (
-        changed.returncode == 0 and "1 of 3 jobs have their result; 2 to run" in changed.stderr
-    ), changed.stderr
-    assert results.load(third.record)["job"]["betas"] == [0.5]
-    assert first.record.read_bytes() == before and "nothing to run" in str(
-        campaigns.plan("small", project)
-    )
+    for name in ("slow", "broken"):
+        (project / name).unlink()
+    entries = [CAMPAIGN["entries"][0], {**CAMPAIGN["entries"][1], "parameters": {"betas": [0.5]}}]
+    write(project, {**CAMPAIGN, "entries": entries})
+    done = snakemake(project)
+    assert done.returncode == 0 and "steps (100%) done" in done.stderr, done.stderr
+    assert second.done and results.load(third.record)["job"]["betas"] == [0.5]
+    assert first.record.read_bytes() == before
+    names = sorted(path.name for path in first.record.parent.iterdir())
+    assert names == ["a-seed0.json", "a-seed1.json", "b.json"]
 
 
-def test_snakemake_stops_before_any_job(project: Path) -> None:
-    write(project, {**CAMPAIGN, "defaults": {"epoch": 2}})
+def test_snakemake_trains_anew_what_is_asked_for_and_refuses_what_is_not_there(
+    project: Path,
+) -> None:
     stopped = snakemake(project, "campaign=x$(touch PWNED)")
     assert stopped.returncode != 0 and "cannot be called" in stopped.stderr
-    assert "Traceback" not in stopped.stderr and sorted(
-        path.name for path in project.iterdir()
-    ) == [".snakemake", "campaigns", "notebooks"]
-
-
-def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
-    first, second, third = jobs_of(project)
-    put(third)
-    (project / "slow").touch()
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(ROOT / "Snakefile"),
-        "--cores",
-        "2",
-        "--nolock",
-    ]
-    quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    process = subprocess.Popen(
-        [*command, "--config", "campaign=small"], cwd=project, start_new_session=True, **quiet
-    )
-    log = project / "build" / "small" / "a-seed1.log"
-    for _ in range(3000):
-        if first.record.exists() and log.exists() and "epoch 1 of 2" in log.read_text():
-            break
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGTERM)
-    process.wait(timeout=300)  # the job would sleep for ten minutes
-    assert first.done and not second.record.exists()
-
-    (project / "slow").unlink()
-    stamp = first.record.stat().st_mtime_ns
-    assert snakemake(project).returncode == 0
-    assert second.done and first.record.stat().st_mtime_ns == stamp
-    assert sorted(path.name for path in first.record.parent.iterdir()) == [
-        "a-seed0.json",
-        "a-seed1.json",
-        "b.json",
-    ]
+    assert "Traceback" not in stopped.stderr and not (project / "PWNED").exists()
+    done = snakemake(project, "fresh=1", "only=b")
+    assert done.returncode == 0, done.stderr
+    assert "small, trained anew: 0 of 1 jobs have their result; 1 to run" in done.stderr
+    assert jobs_of(project)[2].again(project).done and not jobs_of(project)[2].done
 
 
 # -- anew ------------------------------------------------------------------------------------------
@@ -799,89 +659,61 @@ def test_a_fresh_job_leaves_the_results_alone(project: Path) -> None:
     assert "small, trained anew: 1 of 3" in str(campaigns.plan("small", project, fresh=True))
 
 
-def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(project: Path) -> None:
+def test_what_was_trained_anew_is_compared_in_deviations_of_the_seeds(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     seeds = {"each": {"seeds": [[0], [1], [2], [3]]}, "parameters": {"betas": [1]}}
     write(project, {**entry(**seeds), "defaults": CAMPAIGN["defaults"]})
     jobs, tables = jobs_of(project), project / "results"
-    again = jobs[0].again(project)
-    assert str(agreement(again, tables)) == (
-        "a-seed0: not compared (the new result: it has no result)"
-    )
-    put(again)
-    assert agreement(again, tables).why == "the tables have no such job"
+    again = [job.again(project) for job in jobs]
+    put(again[0])
+    assert agreement(again, tables).empty, "there are no tables"
     for job, accuracy in zip(jobs, (0.50, 0.52, 0.54, 0.56), strict=True):
         put(job, accuracy)
     campaigns.collect("small", project)
-    put(again, 0.50, wall_seconds=99.0)
-    equal = agreement(again, tables)
-    assert str(equal) == "a-seed0: equal"
-    # the deviation of the four is 2.58 points, and three errors of a difference of two are 10.95
-    for accuracy, outcome in ((0.60, "within the seeds' deviation"), (0.62, "different")):
-        put(again, accuracy)
-        found = agreement(again, tables)
-        assert found.outcome == outcome
-        assert found.why == f"1, 1.0: test_accuracy +{100 * accuracy - 50:.0f}, deviation 2.58 %"
-    lines = report([found, equal]).splitlines()
-    assert lines[0].startswith("a-seed0: different (")
-    assert lines[2] == "1 of 2 different; 1 of 2 equal"
+    put(again[0], 0.50, wall_seconds=99.0)
+    put(again[1], 0.57)  # the deviation of the four is 2.58 points
+    apart = agreement(again, tables)
+    assert list(apart.index) == ["a-seed0", "a-seed1"]
+    assert apart["test_accuracy"].to_list() == [0.0, pytest.approx(5 / 2.582, abs=0.001)]
+
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "argv", ["campaign", "agree", "small"])
+    with pytest.raises(SystemExit, match="0"):
+        command.main()
+    assert "one of the two is missing:\n  a-seed2\n  a-seed3" in capsys.readouterr().out
+    put(again[1], 0.70)
+    with pytest.raises(SystemExit, match="1"):
+        command.main()
 
 
-def test_two_seeds_are_too_few_for_a_deviation(project: Path) -> None:
-    first, second, _ = jobs_of(project)
-    put(first, 0.50)
-    put(second, 0.52)
+def test_two_seeds_say_nothing_of_a_difference(project: Path) -> None:
+    job = jobs_of(project)[2]  # a run for each of two β
+    put(job, 0.50)
     campaigns.collect("small", project)
-    again = first.again(project)
-    put(again, 0.51)
-    found = agreement(again, project / "results")
-    assert (found.outcome, found.why) == ("different", "1, 1.0: test_accuracy +1, deviation nan %")
+    put(job.again(project), 0.51)
+    assert agreement([job.again(project)], project / "results").loc["b"].to_list() == [float("inf")]
 
 
-def test_snakemake_trains_anew_and_the_results_agree(project: Path) -> None:
-    done = snakemake(project, "fresh=1", "only=a-*")
-    assert done.returncode == 0, done.stderr
-    assert "small, trained anew: 0 of 2 jobs have their result; 2 to run" in done.stderr
-    assert not list((project / "build").glob("fresh/*/done/*"))
-    for job in jobs_of(project):
-        put(job)
-    campaigns.collect("small", project)
-
-    def agree() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "study.campaign", "agree", "small", "a-*"]
-        return subprocess.run(command, cwd=project, capture_output=True, text=True)
-
-    found = agree()
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.splitlines()[:2] == ["a-seed0: equal", "a-seed1: equal"]
-    put(jobs_of(project)[0].again(project), 0.4)
-    assert agree().returncode == 1
-
-
-def test_a_training_that_is_asked_to_end_in_the_middle_of_its_page_goes_on(
-    project: Path, tmp_path: Path
-) -> None:
-    """The page itself, by the command of a campaign: SIGTERM, and the same command again."""
+@pytest.mark.usefixtures("no_kernel")
+def test_a_job_that_is_killed_in_its_training_goes_on(project: Path, tmp_path: Path) -> None:
+    """The page itself: kill -9, and the same job again ends in the same numbers."""
     page = project / "notebooks" / "experiments" / "mnist.md"
     page.write_text((ROOT / "notebooks" / "experiments" / "mnist.md").read_text("utf-8"), "utf-8")
-    asked = {"betas": [1, 0.1], "seeds": [0], "epochs": 400, "warmups": []}
+    asked = {"betas": [1, 0.1], "seeds": [0], "epochs": 40, "warmups": []}
     write(project, {"page": "mnist", "entries": [{"id": "a", "parameters": asked}]})
     (job,) = jobs_of(project)
     command = [sys.executable, "-m", "study.campaign", "run", "small", "a"]
     checkpoints = project / "build" / "small" / "checkpoints"
-    process = subprocess.Popen(
-        command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    while process.poll() is None and not list(checkpoints.rglob("*.pt")):
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode != 0 and b"KeyboardInterrupt" in said, said
-    assert not job.record.exists()
-    assert list(checkpoints.rglob("*.pt"))
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert not checkpoints.exists() or not list(checkpoints.iterdir()), "it is of no use any more"
-    whole, straight = results.load(job.record), run_page("mnist", tmp_path / "b.json", **asked)
+    with subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not list(checkpoints.rglob("*.pt")):
+            time.sleep(0.02)
+        process.kill()
+    time.sleep(2)  # its kernel looks for it every second
+    assert not job.record.exists() and list(checkpoints.rglob("*.pt"))
+    whole = results.load(run("small", "a", project))
+    assert not list(checkpoints.iterdir()), "it is of no use any more"
+    straight = run_page("mnist", tmp_path / "b.json", **asked)
     assert [whole[table] for table in ("runs", "curves", "bins")] == [
         straight[table] for table in ("runs", "curves", "bins")
     ]
@@ -904,5 +736,5 @@ def test_a_campaign_of_the_project_is_valid(name: str) -> None:
         job for job, asked in results.jobs(name).items() if asked["experiment"] not in templates
     }
     assert by_pages <= known, "rows of no job"
-    stale = {job.id: job.replaced for job in plan.pending if job.replaced}
+    stale = {job.id: job.replaced for job in (*plan.pending, *plan.left) if job.replaced}
     assert not stale, "rows that were made with other parameters"

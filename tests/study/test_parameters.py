@@ -45,6 +45,12 @@ class TestPage:
             assert name != parameters.identity(page, values | {changed: "another"}), changed
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_one_cell_of_a_page_writes_its_results(page: str) -> None:
+    """A job ends with it: what stands behind reads tables that a job may be the first to fill."""
+    assert sum(map(parameters.writes_results, parameters.code_cells(page))) == 1
+
+
 def test_every_parameter_that_is_described_has_a_page() -> None:
     offered = {name for page in parameters.pages() for name in parameters.offered(page)}
     assert set(parameters.VALUES) <= offered
@@ -128,6 +134,8 @@ def test_every_parameter_refuses_what_it_cannot_be(subtests: pytest.Subtests) ->
             {"loss": "adjusted 1"},
             r"betas are for loss='gd'; with loss='adjusted 1' set betas=\[1\]",
         ),
+        ("angular-images", {"loss": "gd"}, "this page has no loss 'gd'; it has: softmax, center"),
+        ("large-margin", {"loss": "arcgrad 10"}, "this page has no loss 'arcgrad'; it has: softm"),
         ("tables", {"loss": "lgm 0.3 0.1"}, "a last layer that only image networks have"),
         ("wrong-labels", {"labels": "worst"}, "people's, of dataset='cifar10'"),
         (

@@ -194,6 +194,13 @@ def test_a_stack_equals_its_runs_alone_and_is_the_same_twice(
         assert of_stack == alone[table], table
 
 
+def test_warm_ups_between_the_same_ends_may_last_differently(tmp_path: Path) -> None:
+    lasting = {"betas": [], "warmups": [[0.01, 0.1, 1], [0.01, 0.1, 2]], "seeds": [0], "epochs": 2}
+    rows = run_page("mnist", tmp_path / "a.json", **lasting)["runs"]
+    assert [row["warmup_epochs"] for row in rows] == [1, 2]
+    assert rows[0]["schedule"] == rows[1]["schedule"] == "warm-up 0.01→0.1"
+
+
 def test_a_run_that_diverges_leaves_the_others_alone(tmp_path: Path) -> None:
     sizes = {"betas": [0.1], "seeds": [0], "epochs": 2, "validation_size": 37}
     found = run_page("temperature", tmp_path / "a.json", **sizes, temperatures=[1e-30, 1.0])
