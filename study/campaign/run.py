@@ -32,8 +32,10 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
         written, executed = build / f"{job_id}.json", build / f"{job_id}.ipynb"
         identity = parameters.identity(job.page, dict(job.parameters))
         checkpoints = build / "checkpoints" / f"{job_id}-{identity}"  # of these parameters alone
-        if job.done or not _lacks(job, written, checkpoints):
+        if job.done:
             return job.record
+        if not job.missing_in_file(written):  # an attempt that failed behind it has left it
+            return _keep(job, written, checkpoints)
         job.record.parent.mkdir(parents=True, exist_ok=True)
         for partial in job.record.parent.glob(f"{job_id}.json*.partial"):
             partial.unlink(missing_ok=True)  # of a process that was killed while it wrote
@@ -55,9 +57,9 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
             progress_bar=False,
             log_output=True,
         )
-        if reason := _lacks(job, written, checkpoints):
+        if reason := job.missing_in_file(written):
             raise CampaignError(f"{executed} ran to its end, but {reason}")
-    return job.record
+        return _keep(job, written, checkpoints)
 
 
 def _training(page: Path) -> NotebookNode:
@@ -70,11 +72,9 @@ def _training(page: Path) -> NotebookNode:
     return notebook
 
 
-def _lacks(job: Job, written: Path, checkpoints: Path) -> str:
-    """Move the file that a page has written among the results; say why if it is not the job's."""
-    if reason := job.missing_in_file(written):
-        return reason
+def _keep(job: Job, written: Path, checkpoints: Path) -> Path:
+    """Move the file that the page has written among the results."""
     write_whole(job.record, written.read_text(encoding="utf-8"))
     written.unlink()
     shutil.rmtree(checkpoints, ignore_errors=True)
-    return ""
+    return job.record
