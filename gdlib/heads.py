@@ -1,8 +1,7 @@
 r"""Layers that a loss needs before it: cosines, norms, class centres, Gaussians.
 
-Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a
-stack starts as the same run alone would. Vectors start uniform in :math:`\pm 1/\sqrt D`, as those
-of :class:`torch.nn.Linear`. One run has weights ``[C, D]``, as there. Results have the type of the
+Class vectors ``[C, D]`` start uniform in :math:`\pm 1/\sqrt D`, as those of
+:class:`torch.nn.Linear`. Results have the type of the
 features, or float32 under autocast; cosines are computed in float32 at least. Those of
 :class:`GaussianMixtureHead` have the wider of the types of features and means.
 """
@@ -10,7 +9,6 @@ features, or float32 under autocast; cosines are computed in float32 at least. T
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +18,6 @@ from gdlib.functional._arguments import (
     FLOATING,
     check_boolean,
     check_number,
-    check_seeds,
     check_whole,
     compute_in,
     extremes,
@@ -77,15 +74,9 @@ class _Head(nn.Module):
 class _ClassVectors(_Head):
     """Keep class vectors; abstract."""
 
-    def __init__(
-        self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, in_features: int, classes: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(_initial_vectors(in_features, classes, seeds, columns=True))
-
-    def columns(self) -> Tensor:
-        """Return the class vectors as columns, ``[..., D, C]``: a single run keeps them as rows."""
-        return self.weight.T if self.weight.ndim == 2 else self.weight
+        self.weight = nn.Parameter(_initial_vectors(in_features, classes))
 
 
 class CosineLinear(_ClassVectors):
@@ -96,16 +87,13 @@ class CosineLinear(_ClassVectors):
     Args:
         in_features: D.
         classes: C.
-        seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Shape:
-        ``[N, D]`` to ``[N, C]``. A stack: weight ``[R, D, C]``, ``[R, N, D]`` to ``[R, N, C]``.
+        ``[..., N, D]`` to ``[..., N, C]``.
 
     Example:
         >>> CosineLinear(4, 3)(torch.zeros(5, 4)).shape
         torch.Size([5, 3])
-        >>> CosineLinear(4, 3, seeds=[0, 1])(torch.zeros(2, 5, 4)).shape
-        torch.Size([2, 5, 3])
 
     References:
         *ArcGrad*, section II C.
@@ -113,7 +101,7 @@ class CosineLinear(_ClassVectors):
 
     def forward(self, features: Tensor) -> Tensor:
         """Compute the cosines."""
-        return cosines(features, self.columns())
+        return cosines(features, self.weight.T)
 
 
 class NormedLinear(_ClassVectors):
@@ -125,7 +113,6 @@ class NormedLinear(_ClassVectors):
     Args:
         in_features: D.
         classes: C.
-        seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Example:
         >>> logits, norms = NormedLinear(4, 3)(torch.ones(5, 4))
@@ -137,7 +124,7 @@ class NormedLinear(_ClassVectors):
         """Compute logits and norms, ``[..., N, C]`` each."""
         _check_vectors("features", features)
         values, result_dtype = compute_in(features)
-        weight = compute_in(self.columns())[0]
+        weight = compute_in(self.weight.T)[0]
         logits, norms = without_autocast(
             lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)),
             values,
@@ -212,10 +199,9 @@ class GaussianMixtureHead(_Head):
         features: D.
         classes: C.
         diagonal: learn a variance, 1 at first, for each class and feature; otherwise all are 1.
-        seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Shape:
-        Means ``[C, D]`` or ``[R, C, D]``. Features ``[..., N, D]`` to :math:`d` ``[..., N, C]`` and
+        Means ``[C, D]``. Features ``[..., N, D]`` to :math:`d` ``[..., N, C]`` and
         :math:`\delta` ``[..., 1, C]``.
 
     Example:
@@ -224,17 +210,10 @@ class GaussianMixtureHead(_Head):
         (torch.Size([5, 3]), tensor([[0., 0., 0.]]))
     """
 
-    def __init__(
-        self,
-        features: int,
-        classes: int,
-        *,
-        diagonal: bool = False,
-        seeds: Sequence[int] | None = None,
-    ) -> None:
+    def __init__(self, features: int, classes: int, *, diagonal: bool = False) -> None:
         super().__init__()
         check_boolean("diagonal", diagonal)
-        means = _initial_vectors(features, classes, seeds, columns=False)
+        means = _initial_vectors(features, classes)
         self.means = nn.Parameter(means)
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
 
@@ -285,21 +264,8 @@ def _unit(vectors: Tensor, dim: int) -> Tensor:
     return vectors / torch.where(length > 0.0, length, 1.0)
 
 
-def _initial_vectors(
-    features: int, classes: int, seeds: Sequence[int] | None, *, columns: bool
-) -> Tensor:
-    """Draw ``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
+def _initial_vectors(features: int, classes: int) -> Tensor:
+    """Draw ``[C, D]`` from the global generator."""
     _check_sizes(features, classes)
-    if seeds is not None:
-        check_seeds(seeds)
     bound = 1 / math.sqrt(features)
-    if seeds is None:
-        return torch.empty(classes, features).uniform_(-bound, bound)
-    runs = [
-        torch.empty(classes, features).uniform_(
-            -bound, bound, generator=torch.Generator().manual_seed(int(seed))
-        )
-        for seed in seeds
-    ]
-    stack = torch.stack(runs)
-    return stack.mT.contiguous() if columns else stack
+    return torch.empty(classes, features).uniform_(-bound, bound)

@@ -258,6 +258,8 @@ class Claim:
     papers: tuple[float, ...] = ()
     date: str = ""
     known: bool = False
+    note: str = ""
+    source: str = ""
 
     @property
     def word(self) -> str:
@@ -329,7 +331,11 @@ class Claim:
         said = "" if self.paper == "ours" else f" {self.paper}"
         printed = f": {self.printed()}" if self.papers else ""
         body = self.table().to_html(index=False, border=0, escape=False, na_rep="–")
-        return f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
+        below = " ".join(filter(None, [self.note, self.source and f"<small>{self.source}</small>"]))
+        return (
+            f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
+            + (f"<p>{below}</p>" if below else "")
+        )
 
 
 def claim(
@@ -343,15 +349,18 @@ def claim(
     papers: Sequence[float] = (),
     date: str = "",
     known: bool = False,
+    note: str = "",
+    source: str = "",
     **how: Any,
 ) -> Claim:
     """Decide a claim by one comparison, as :func:`compare` makes it; a notebook shows its table.
 
     Its sentence has at most twelve words. ``paper`` tells where the papers say it, ``date`` when
-    the comparison was written down, ``known`` whether a run that decides was there then.
+    the comparison was written down, ``known`` whether a run that decides was there then. Below the
+    table stand ``note``, what a reader must know beside the numbers, and ``source``, their rows.
     """
     rows = compare(runs, metric, better, than, papers=papers, **how)
-    return Claim(sentence, rows, metric, paper, tuple(papers), date, known)
+    return Claim(sentence, rows, metric, paper, tuple(papers), date, known, note, source)
 
 
 def _heading(methods: pd.Series[str]) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
+from markupsafe import escape
 
 from study import ROOT, outcomes, published
-from study.compare import Claim, Side, claim
+from study.compare import NO, NOT_AS_LARGE, OPEN, YES, Claim, Side, claim
 from study.compare import compare as compare
 
 NO_WORD = "no word"
@@ -52,6 +53,8 @@ def decide(name: str) -> Claim:
         papers=effects(entry),
         date=entry["date"],
         known=entry.get("known", False),
+        note=entry.get("note", ""),
+        source=source(entry),
         **entry["compare"],
     )
 
@@ -59,6 +62,21 @@ def decide(name: str) -> Claim:
 def word(name: str) -> str:
     """Say in a word what came out of a claim."""
     return decide(name).word if "compare" in entries()[name] else NO_WORD
+
+
+def source(entry: Mapping[str, Any]) -> str:
+    """Say from which rows and which column a claim is decided.
+
+    Example:
+        >>> source(entries()["B6"])
+        'Rows: results/wrong-labels.csv where labels != &#34;clean&#34;; test_accuracy.'
+    """
+    files = ", ".join(f"results/{name}.csv" for name in entry["runs"]["from"])
+    where = entry["runs"].get("where")
+    compared = entry["compare"]
+    parts = [files + (f" where {where}" if where else ""), compared["metric"]]
+    parts += [f"paired by {compared['paired']}"] if "paired" in compared else []
+    return str(escape(f"Rows: {'; '.join(parts)}."))
 
 
 def effects(entry: Mapping[str, Any]) -> tuple[float, ...]:
@@ -123,6 +141,24 @@ def table() -> pd.DataFrame:
             row |= {"papers": "", "here": "", "answer": NO_WORD}
         rows.append(row)
     return pd.DataFrame(rows, list(ordered))
+
+
+def counts() -> pd.DataFrame:
+    """Count the answers to the claims of each paper; one that depends on the variant is *mixed*.
+
+    Example:
+        >>> list(counts().index)
+        ['Gradient decay', 'Large margin', 'ArcGrad']
+    """
+    papers = {"E": "Gradient decay", "L": "Large margin", "A": "ArcGrad"}
+    answers = [YES, NO, NOT_AS_LARGE, OPEN]
+    asked = pd.Series({name: word(name).strip("†") for name in entries() if name[0] in papers})
+    kinds = asked.where(asked.isin(answers), "mixed, or no word")
+    found = pd.crosstab(asked.index.str[0].map(papers), kinds)
+    columns = [*answers, "mixed, or no word"]
+    return found.reindex(list(papers.values()), columns=columns, fill_value=0).rename_axis(
+        index=None, columns=None
+    )
 
 
 def _counted(decided: Claim) -> str:

@@ -160,7 +160,7 @@ class TestSkorch:
         expected = torch.softmax(logits, 1).numpy()
         assert followed["probabilities"] == pytest.approx(expected, abs=1e-6)
         assert (net.predict(features) == logits.argmax(1).numpy()).all()
-        assert net.criterion_.beta == 0.1
+        assert net.criterion_.beta == 2.0
 
     def test_without_the_softmax_they_are_logits(self, followed: dict[str, Any]) -> None:
         net, features = followed["net"], followed["features"]
@@ -222,14 +222,14 @@ class TestTransformers:
         dataset = [
             {"input_ids": row, "labels": label} for row, label in zip(words, labels, strict=True)
         ]
-        mean = gd_cross_entropy(model(input_ids=words).logits, labels, beta=0.1).item()
+        mean = gd_cross_entropy(model(input_ids=words).logits, labels, beta=2.0).item()
         for accumulated in (1, 2, 4):
             arguments = self.arguments(transformers, tmp_path, accumulated)
             names = follow("transformers", model=model, arguments=arguments, dataset=dataset)
             assert self.logged(names["trainer"]) == pytest.approx(mean, abs=2e-4)
 
             def of_a_mean(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Any:
-                return gd_cross_entropy(outputs.logits, labels, beta=0.1)
+                return gd_cross_entropy(outputs.logits, labels, beta=2.0)
 
             wrong = transformers.Trainer(
                 model, arguments, train_dataset=dataset, compute_loss_func=of_a_mean
@@ -248,7 +248,7 @@ class TestTransformers:
         losses = gd_cross_entropy(
             model(input_ids=words).logits[:, :-1].reshape(-1, 20),
             labels[:, 1:].reshape(-1),
-            beta=0.1,
+            beta=2.0,
             reduction="sum",
         )
         names = follow("transformers-tokens")
@@ -268,7 +268,7 @@ class TestTokensAndAccumulation:
         labels[::2, 3:] = -100
         outputs = SimpleNamespace(logits=logits)
         found = follow("transformers-tokens")["gd_loss_of_tokens"](outputs, labels)
-        expected = gd_cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), beta=0.1)
+        expected = gd_cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), beta=2.0)
         torch.testing.assert_close(found, expected)
         slopes = [torch.autograd.grad(loss, logits)[0] for loss in (found, expected)]
         torch.testing.assert_close(*slopes)

@@ -227,4 +227,5 @@ def _bin_of(values: FloatArray, upper: FloatArray) -> IntArray:
 
 def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
     """Round edges to the type of the values, in float64: see :mod:`gdlib.calibration`."""
-    return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()
+    exact = torch.from_numpy(np.array(edges, dtype=np.float64))
+    return exact.to(dtype).to(torch.float64).numpy()

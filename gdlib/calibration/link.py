@@ -100,30 +100,35 @@ def inverse_beta_link(
     """
     with torch.no_grad():
         pi, b, dim = _link_arguments(probs, beta, dim)
-        top, where = pi.max(dim=-1, keepdim=True)
-        huge = b > 1e100
-        ratio = (pi / top).scatter(-1, where, 0.0)  # (..., C), 0 at the most probable class
+        return like(_minimiser(pi, b).movedim(-1, dim), probs)
 
-        def others(rest: Tensor) -> Tensor:
-            t = 1 - rest
-            x = t * (rest + b * t) * ratio
-            p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
-            if not is_transformed() and not huge.any():
-                return p
-            x_over_b = t * (rest / b + t) * ratio  # for a β whose square cannot be held
-            return torch.where(
-                huge, 2 * x_over_b / (1 / b + (1 / b**2 + 4 * (1 - 1 / b) * x_over_b).sqrt()), p
-            )
 
-        low, high = torch.full_like(top, -750.0), torch.zeros_like(top)  # of the logarithm of 1 - t
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            rest = middle.exp()
-            too_small = others(rest).sum(dim=-1, keepdim=True) > rest
-            low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
-        rest = low.exp()
-        p = others(rest).scatter(-1, where, 1 - rest)
-        return like((p / p.sum(dim=-1, keepdim=True)).movedim(-1, dim), probs)
+def _minimiser(pi: Tensor, b: Tensor) -> Tensor:
+    """Compute the inverse link of true probabilities ``[..., C]`` and β, both in float64."""
+    top, where = pi.max(dim=-1, keepdim=True)
+    huge = b > 1e100
+    ratio = (pi / top).scatter(-1, where, 0.0)  # (..., C), 0 at the most probable class
+
+    def others(rest: Tensor) -> Tensor:
+        t = 1 - rest
+        x = t * (rest + b * t) * ratio
+        p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
+        if not is_transformed() and not huge.any():
+            return p
+        x_over_b = t * (rest / b + t) * ratio  # for a β whose square cannot be held
+        return torch.where(
+            huge, 2 * x_over_b / (1 / b + (1 / b**2 + 4 * (1 - 1 / b) * x_over_b).sqrt()), p
+        )
+
+    low, high = torch.full_like(top, -750.0), torch.zeros_like(top)  # of the logarithm of 1 - t
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        rest = middle.exp()
+        too_small = others(rest).sum(dim=-1, keepdim=True) > rest
+        low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
+    rest = low.exp()
+    p = others(rest).scatter(-1, where, 1 - rest)
+    return p / p.sum(dim=-1, keepdim=True)
 
 
 class BetaForConfidence(NamedTuple):
@@ -178,12 +183,13 @@ def beta_for_confidence(
     References:
         Derived in the theory chapter on calibration; not in the papers.
     """
-    pi, _, _ = _link_arguments(probs, 1.0, dim)
+    pi, one, _ = _link_arguments(probs, 1.0, dim)
     if not isinstance(confidence, Real):
         raise ValueError(f"confidence must be a number; got {confidence!r}")
 
     def mean(beta: float) -> float:
-        return float(inverse_beta_link(pi, beta, dim=-1).amax(dim=-1).mean())
+        with torch.no_grad():
+            return float(_minimiser(pi, beta * one).amax(dim=-1).mean())
 
     def rounding(beta: float) -> float:
         return 4 * torch.finfo(torch.float64).eps * (1 + 1 / beta)

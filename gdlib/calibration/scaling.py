@@ -356,7 +356,7 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     spread = torch.where(spread > 0, spread, 1.0)
     x = (z - centre) / spread
     theta_start = torch.cat([start * spread, start * centre])  # scaled logits are x * θ[:C] + θ[C:]
-    rows = torch.arange(samples)
+    rows = torch.arange(samples, device=z.device)
 
     def objective(theta: Tensor) -> tuple[float, Tensor]:
         scaled = x * theta[:classes] + theta[classes:]
@@ -418,7 +418,7 @@ def _solve(hessian: Tensor, gradient: Tensor) -> Tensor:
     raised = 0.0
     while True:
         factor, failed = torch.linalg.cholesky_ex(
-            hessian + raised * torch.eye(len(hessian), dtype=hessian.dtype)
+            hessian + raised * torch.eye(len(hessian), dtype=hessian.dtype, device=hessian.device)
         )
         if not failed:
             return torch.cholesky_solve(gradient[:, None], factor)[:, 0]

@@ -4,7 +4,8 @@ Every function follows the conventions of :func:`torch.nn.functional.cross_entro
 dimension is the second one (the first, if there is only one), the target holds class indices or
 class probabilities, and ``reduction`` is the last thing that happens. Types, shapes, options and
 errors, the same for all, are described once, at :func:`gd_cross_entropy`; a function describes its
-own arguments. A tensor in the third place goes by keyword: PyTorch has class weights there.
+own arguments. A tensor as a hyperparameter in the third place goes by keyword: PyTorch has class
+weights there.
 
 Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`,
 :math:`\ell = -\log p_c`.

@@ -366,9 +366,11 @@ def _of_few_classes(
         factor, over = (
             value[far] if isinstance(value, Tensor) else value for value in (beta, divisor)
         )
-        losses[far], powers[far] = _by_softmax(
+        losses[far], made = _by_softmax(
             logits[far], true_class[far], factor, 1, over, wants_gradient
         )
+        if wants_gradient:
+            powers[far] = made
     return losses, powers
 
 

@@ -215,7 +215,9 @@ def _of_centers(
         raise ValueError(f"centers must be a tensor; got {type(centers).__name__}")
     if not centers.is_floating_point():
         raise ValueError(f"centers must be floating point; got {centers.dtype}")
-    classes = centers.shape[-2] if centers.ndim > 1 else 0
+    if centers.ndim < 2:
+        raise ValueError(f"centers must be [C, D], a row for each class; got {list(centers.shape)}")
+    classes = centers.shape[-2]
     batch = Batch.of_rows("features", features, target, classes, weight, ignore_index, reduction)
     if centers.device != features.device:
         raise ValueError(

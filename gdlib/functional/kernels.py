@@ -396,9 +396,9 @@ def fused_gd_cross_entropy(
     """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel.
 
     Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they
-    are. β and τ are numbers or tensors ``[N]``, and get no gradient. There is no label smoothing.
-    The eager function serves second derivatives, derivatives in forward mode, ``torch.func``
-    transforms and ``torch.compile``.
+    are. β and τ are numbers or tensors ``[N]``. There is no label smoothing. The eager function
+    serves a β, τ or weight that asks for a gradient, second derivatives, derivatives in forward
+    mode, ``torch.func`` transforms and ``torch.compile``.
 
     Class indices ``[N]`` on a GPU are not checked before: that would wait for it. A sample whose
     index is neither a class nor ``ignore_index`` reads no foreign memory; its loss and its gradient
@@ -425,7 +425,9 @@ def fused_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if is_transformed() or type(input) not in PLAIN or has_tangent(input):
+    watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
+    learnt = any(one.requires_grad for one in watched)
+    if learnt or is_transformed() or type(input) not in PLAIN or has_tangent(input):
         return eager(input)
     batch = Batch.of_shape(
         input.shape,
@@ -440,5 +442,4 @@ def fused_gd_cross_entropy(
     kernel = _Kernel(batch, beta, temperature, int(ignore_index))
     if not needs_gradient(input):
         return kernel(input, wants_gradient=False)[0]
-    watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
     return GradientInForward.apply(input, kernel, eager, target, *watched)

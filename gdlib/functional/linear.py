@@ -56,8 +56,10 @@ def linear_gd_cross_entropy(
     for ``reduction="mean"`` and ``"sum"`` the gradients of features, weight and bias are made in
     the same pass, for ``"none"`` the logits are made a second time in the backward pass. Beside the
     gradients themselves the memory is that of one block. Features and weight in half precision are
-    kept in float32 as well, and under autocast the logits are not rounded to it. There are no class
-    weights, no label smoothing and no class probabilities.
+    multiplied in float32, and under autocast the logits are not rounded: no digit of a sure sample
+    is lost, but on a GPU, whose products are fast in half precision, it takes many times as long as
+    :func:`gd_from_nll` of PyTorch's own function. There are no class weights, no label smoothing
+    and no class probabilities.
 
     Args:
         input: features :math:`h` before the layer, of shape ``[N, D]``.

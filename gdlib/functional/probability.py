@@ -215,7 +215,14 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         beta = beta.to(values)
     large = values > 1.0
     # each form where it has all its digits; the other one gets a harmless 1, whose gradient is 0
-    of_small = torch.log(torch.expm1(torch.where(large, 1.0, values)) + beta)
+    odds = torch.expm1(torch.where(large, 1.0, values))  # (1 - p) / p
+    more = beta - 1.0
+    of_small = torch.log(odds + beta)
+    if isinstance(more, Tensor):
+        near = more.abs() <= 0.5  # log1p keeps the digits of a J near 0
+        of_small = torch.where(near, torch.log1p(torch.where(near, odds + more, 0.0)), of_small)
+    elif abs(more) <= 0.5:
+        of_small = torch.log1p(odds + more)
     nll_large = torch.where(large, values, 1.0)
     of_large = nll_large + torch.log1p((beta - 1.0) * torch.exp(-nll_large))
     return torch.where(large, of_large, of_small).to(result_dtype)

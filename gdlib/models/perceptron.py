@@ -59,7 +59,7 @@ class StackedMLP(RunModel):
     On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where
     matrix products do not depend on where in memory a run lies: with MKL for whole batches at the
     sizes of the MNIST experiments, and for nearly every size with the environment variable
-    ``MKL_CBWR=AUTO``. Elsewhere a run differs by rounding. A batch that several runs share is
+    ``MKL_CBWR=AUTO``. Elsewhere a run differs by rounding. A batch that all runs share is
     expanded, not copied.
 
     Args:
@@ -182,7 +182,8 @@ def _initial_layers(
     generator = torch.Generator().manual_seed(int(seed))
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):
-        weight, bias = torch.empty(width, units), torch.zeros(units)
+        weight = torch.empty(width, units, device="cpu")  # as the generator
+        bias = torch.zeros(units, device="cpu")
         if initialization == "he":
             weight.normal_(0, math.sqrt(2 / width), generator=generator)
         else:

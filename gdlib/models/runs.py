@@ -73,6 +73,13 @@ class ModuleStack(RunModel):
         super().__init__()
         self.copies = nn.ModuleList(modules)
         _check_modules(self.copies)
+        if len({id(one) for copy in self.copies for one in copy.parameters()}) < sum(
+            len(list(copy.parameters())) for copy in self.copies
+        ):
+            raise ValueError(
+                "two modules share a parameter and would be trained as one; give each run its own, "
+                "such as copy.deepcopy(module)"
+            )
         self.runs = len(self.copies)
 
     def forward(self, inputs: Tensor) -> Outputs:

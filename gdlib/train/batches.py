@@ -61,7 +61,8 @@ def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Te
                 f"got seed {seed}, epoch {epoch}"
             )
         if seed < 2**12:
-            order = torch.randperm(size, generator=generator.manual_seed((int(seed) << 20) + epoch))
+            generator.manual_seed((int(seed) << 20) + epoch)
+            order = torch.randperm(size, generator=generator, device="cpu")
         else:
             key = np.array([_ORDERS + seed, epoch], dtype=np.uint64)
             permutation = np.random.Generator(np.random.Philox(key=key)).permutation(size)

@@ -140,9 +140,10 @@ def train(
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
-        ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one; after the
-        last step of one cycle no rate follows, and the number means nothing), from epoch 1 on
-        ``loss`` (the mean over the samples of the epoch as they were met, ``[R]``), and what
+        ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one, at the end
+        that of the last step; after one cycle no rate follows, and the number means nothing), from
+        epoch 1 on ``loss`` (the mean over the samples of the epoch as they were met, ``[R]``; where
+        labels are ignored, that of the batches' means, by the size of the batch), and what
         ``measure`` returned, as tensors.
 
     Raises:
@@ -261,7 +262,8 @@ def train(
                     rates.step()
             measured = _measured(measure, stack, objective, epoch)
             if table.known:
-                entry["beta"] = table.of_steps([step])[0]
+                last = max(epochs * batches.steps - 1, 0)
+                entry["beta"] = table.of_steps([min(step, last)])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)
             file.update(history)

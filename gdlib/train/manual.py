@@ -20,7 +20,7 @@ _WIDE = (64, 16)  # inputs and units from which on one product for all runs is f
 # numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
 _ALIGNED = 32
 
-_SMALLEST = 1e-30  # probability of a true class by which one may divide
+_SMALLEST = 1e-30  # β times the probability of a true class by which one may divide
 
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient
 # by the derivative and spends the outputs.
@@ -245,7 +245,8 @@ class ManualStep:
         if torch.equal(rows, rows[:1].expand_as(rows)):
             rows, sizes = rows[:1], [sum(sizes)]
         factors = [torch.as_tensor(self.decay(row)[0], dtype=losses.dtype) for row in rows]
-        return losses + sum(size * one.log() for size, one in zip(sizes, factors, strict=True))
+        losses = losses + sum(size * one.log() for size, one in zip(sizes, factors, strict=True))
+        return losses + sum(sizes) * self.objective.constant()
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
         """Make for a batch the layers' outputs and their gradients."""
@@ -337,7 +338,7 @@ class ManualStep:
         true = powers.gather(1, labels)
         others = powers.scatter_(1, labels, 0.0).sum(1, keepdim=True)
         scaled = true * factor
-        if true.amin().item() < _SMALLEST:  # the quotient would overflow
+        if not scaled.amin().item() >= _SMALLEST:  # the quotient would overflow; or one run is NaN
             log_true = torch.log_softmax(logits, 1).gather(1, labels)
             logs = others.log() - log_true - torch.as_tensor(factor).log()
             self.far += torch.logaddexp(logs, torch.zeros_like(logs)).sum((1, 2))

@@ -43,7 +43,7 @@ class Objective(ABC):
 
     @abstractmethod
     def beta_and_temperature(self) -> BetaAndTemperature | None:
-        """Return β and τ of a loss whose gradient is that of gradient decay; None for others."""
+        """Return β and τ of a loss that is gradient decay plus a constant; None for others."""
 
     @abstractmethod
     def betas(self, runs: int) -> list[float] | None:
@@ -52,6 +52,10 @@ class Objective(ABC):
     def described(self) -> list[str]:
         """Name the loss of each run with its numbers, as far as they are known."""
         return []
+
+    def constant(self) -> float:
+        """Return by how much such a loss is larger than gradient decay."""
+        return 0.0
 
     def all_count(self, targets: Tensor) -> bool:
         """Say whether all targets ``[N]`` are class indices, none of them to be ignored."""
@@ -82,10 +86,10 @@ class RunLoss(Objective):
     r"""Mark a loss that computes all runs of a stack at once, and takes the β of each.
 
     Parameters of a loss that is a module are trained, its buffers are kept in a checkpoint. A loss
-    whose gradient with respect to the outputs is that of :func:`gdlib.functional.gd_cross_entropy`
-    may say so by an attribute ``beta_and_temperature``, a function from the β of a step, ``[R]``,
-    to β and τ of the loss, each ``[R]`` or a number; the trainer then computes the gradient by
-    hand where it can.
+    that is :func:`gdlib.functional.gd_cross_entropy` plus a constant may say so by an attribute
+    ``beta_and_temperature``, a function from the β of a step, ``[R]``, to β and τ of the loss, each
+    ``[R]`` or a number, and by a number ``constant`` where that is not 0; the trainer then computes
+    the gradient by hand where it can.
 
     Args:
         loss: maps outputs ``[R, N, C]``, class indices ``[R, N]`` and β ``[R]`` to the loss of
@@ -127,6 +131,10 @@ class RunLoss(Objective):
     def module(self) -> nn.Module | None:
         """Return the loss, if it is a module."""
         return self.loss if isinstance(self.loss, nn.Module) else None
+
+    def constant(self) -> float:
+        """Return what the loss says of itself, 0 if it says nothing."""
+        return float(getattr(self.loss, "constant", 0.0))
 
     def beta_and_temperature(self) -> BetaAndTemperature | None:
         """Return the attribute of this name of the loss."""

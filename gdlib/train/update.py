@@ -49,6 +49,8 @@ class Update:
         self.lr_schedule = lr_schedule
         whole = milestones if isinstance(milestones, Iterable) else [milestones]
         self.milestones = [check_whole("milestones", one, 0) for one in whole]
+        if self.milestones and lr_schedule != "milestones":
+            raise ValueError(f"milestones need lr_schedule='milestones'; it is {lr_schedule!r}")
         self.max_grad_norm = max_grad_norm
         if max_grad_norm is not None:
             self.max_grad_norm = check_number("max_grad_norm", max_grad_norm, "> 0")

@@ -519,7 +519,6 @@ def test_bad_arguments_are_told_what_to_do() -> None:
             ValueError,
             "whole number, one for all samples",
         ),
-        (lambda: heads.CosineLinear(3, 2, seeds=[]), ValueError, "seeds is empty"),
         (lambda: heads.CosineLinear(0, 2), ValueError, "number of features"),
         (lambda: heads.GaussianMixtureHead(3, 0), ValueError, "number of classes"),
         (lambda: heads.ClassCenters(3, 2, rate=1.5), ValueError, "rate"),

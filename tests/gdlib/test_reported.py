@@ -19,9 +19,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gdlib import calibration, functional, heads, losses
+from gdlib import calibration, functional, heads, losses, models
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._arguments import log_add_exp
+from gdlib.train import batch_order
 
 INF, NAN = math.inf, math.nan
 
@@ -178,7 +179,7 @@ class TestSecondDerivativesOfSureSamples:
         layer = heads.NormedLinear(4, 3).to(dtype)
         layer.weight.data[1] = 0.0
         for head in (
-            lambda h: heads.cosines(h, layer.columns()),
+            lambda h: heads.cosines(h, layer.weight.T),
             lambda h: layer(h)[0] / (1 + layer(h)[1]),
         ):
             h = features.clone().requires_grad_()
@@ -669,3 +670,59 @@ class TestExport:
         z, y, size = torch.randn(6, 4), torch.tensor([0, 1, 2, 3, 0, 1]), torch.export.Dim("size")
         exported = torch.export.export(Module(), (z, y), dynamic_shapes=({0: size}, {0: size}))
         torch.testing.assert_close(exported.module()(z[:3], y[:3]), loss_fn(z[:3], y[:3]))
+
+
+class TestReadAfresh:
+    """Faults that a reader of the code found."""
+
+    @pytest.mark.parametrize("logit", [100.0, NAN])
+    def test_a_diverged_network_is_evaluated(self, logit: float) -> None:
+        z, y = torch.zeros(30_000, 10), torch.zeros(30_000, dtype=torch.int64)
+        z[:, 1] = logit
+        with torch.no_grad():
+            alone = gd_cross_entropy(z, y, 0.5)
+        torch.testing.assert_close(alone, F.cross_entropy(z, y), equal_nan=True)
+        learnt = z.requires_grad_()
+        gd_cross_entropy(learnt, y, 0.5).backward()
+        assert learnt.grad.isfinite().all() == (logit == 100.0)
+
+    def test_nll_near_zero_keeps_its_digits(self) -> None:
+        nll = torch.tensor([1e-9, 1e-6, 1e-4, 0.5])
+        torch.testing.assert_close(functional.gd_from_nll(nll), nll, rtol=1e-6, atol=0)
+        for beta in (0.7, 1.2):
+            found = functional.gd_from_nll(nll, beta=torch.tensor(beta))
+            exact = functional.gd_from_nll(nll.double(), beta)
+            torch.testing.assert_close(found.double(), exact, rtol=1e-6, atol=1e-8)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_beta_for_confidence_of_rounded_probabilities(self, dtype: torch.dtype) -> None:
+        probs = torch.tensor([[0.9, 0.1]]).to(dtype)
+        found = calibration.beta_for_confidence(probs, 0.95).beta
+        assert found == pytest.approx(0.43, abs=0.02)
+
+    def test_another_default_device(self) -> None:
+        probs, labels = torch.tensor([[0.8, 0.2], [0.4, 0.6]]), torch.tensor([0, 0])
+        logits = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+        with torch.device("meta"):
+            found = calibration.expected_calibration_error(probs, labels)
+            calibration.VectorScaling().fit(logits, logits.argmax(1) ^ (logits[:, 0] > 1).long())
+            stack = models.StackedMLP([3, 4, 2], seeds=[0])
+            order = batch_order(0, 1, 5)
+        assert found == pytest.approx(0.4)
+        assert order.tolist() == batch_order(0, 1, 5).tolist()
+        assert all(one.device.type in ("cpu", "meta") for one in stack.parameters())
+
+    def test_a_whole_number_is_as_fast_as_a_float(self) -> None:
+        assert type(losses.GDCrossEntropyLoss(beta=2).beta) is float
+
+    def test_an_option_that_a_loss_has_not(self) -> None:
+        with pytest.raises(AttributeError, match="has no label_smoothing"):
+            losses.MultiClassHingeLoss().label_smoothing = 0.5
+
+    def test_centres_without_features(self) -> None:
+        with pytest.raises(ValueError, match=r"centers must be \[C, D\]"):
+            functional.center_loss(torch.zeros(5), torch.tensor(0), torch.zeros(5))
+
+    def test_one_module_for_two_runs(self) -> None:
+        with pytest.raises(ValueError, match="share a parameter"):
+            models.ModuleStack([torch.nn.Linear(2, 2)] * 2)

@@ -104,7 +104,6 @@ FAULTS = [
     ("calibration.bootstrap_calibration(logits + 1 / 3, labels, lambda p, y: {})", True),
     ('calibration.beta_for_confidence(logits + 1 / 3, "a")', True),
     ("calibration.beta_link(logits + 1 / 3, True)", False),
-    ("heads.CosineLinear(3, 4, seeds=[0.5])", True),
     ("heads.GaussianMixtureHead(3, 4)(torch.ones(2, 1))", False),
     ("heads.GaussianMixtureHead(3, 4)(labels)", False),
     ('heads.GaussianMixtureHead(3, 4, diagonal="yes")', True),

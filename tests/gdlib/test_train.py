@@ -485,9 +485,9 @@ class TestScheduleAndHistory:
             return 0.1 + step
 
         history = fit(StackedMLP([4, 3], [0]), [schedule], blobs(25), epochs=2)
-        # the first one, and after each epoch the next one, is for the history
-        assert asked == [0, 0, 1, 2, 3, 3, 4, 5, 6]
-        assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 6.1])
+        # the first one, and after each epoch the next one, is for the history; at the end the last
+        assert asked == [0, 0, 1, 2, 3, 3, 4, 5, 5]
+        assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 5.1])
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
     @pytest.mark.parametrize("by_hand", [True, False])

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
+from gdlib.functional import gd_cross_entropy
 from gdlib.models import RunModel, StackedMLP
 from gdlib.train import RunLoss, loop, train
 
@@ -160,3 +162,24 @@ def test_an_unknown_schedule():
         ValueError, match="unknown lr_schedule 'cosine'; valid: milestones, exponential, one-cycle"
     ):
         fitted(lr_schedule="cosine")
+
+
+def test_a_run_that_diverges_leaves_the_loss_of_its_neighbour() -> None:
+    def decayed(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
+        return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
+
+    decayed.beta_and_temperature = lambda beta: (beta, 1.0)
+    decayed.constant = 1.0
+    inputs, labels = torch.tensor([[50.0]]), torch.tensor([1])
+    found = {}
+    for weights in ([1.0], [1.0, math.nan]):
+        stack = StackedMLP([1, 1, 2], seeds=list(range(len(weights))))  # by hand, with ReLU
+        for run, weight in enumerate(weights):
+            stack.weights[0].data[run] = weight
+            stack.weights[1].data[run] = torch.tensor([[1.0, -1.0]])
+            stack.biases[0].data[run] = stack.biases[1].data[run] = 0.0
+        history = train(
+            stack, RunLoss(decayed), (inputs, labels), epochs=1, lr=0.1, batch_size=1, betas=0.5
+        )
+        found[len(weights)] = history[1]["loss"][0].item()
+    assert found[1] == found[2] == pytest.approx(101.0)  # e^100 against 1, and the constant
