@@ -139,6 +139,8 @@ def _differences(decided: Claim) -> str:
         return ""
     if len(rows) == 1:
         one = rows.iloc[0]
+        if np.isnan(one["low"]):
+            return decided.written(one["difference"])
         interval = f"[{decided.written(one['low'])}, {decided.written(one['high'])}]"
         return f"{decided.written(one['difference'])} {interval}"
     least, most = rows["difference"].min(), rows["difference"].max()

@@ -236,6 +236,20 @@ def test_an_interruption_keeps_the_last_epoch_and_the_same_page_goes_on(tmp_path
         run_page("cifar", tmp_path / "c.json", **sizes, checkpoint_dir=str(kept.parent))
 
 
+def test_the_rows_say_how_their_networks_were_trained(tmp_path: Path) -> None:
+    sizes = {"betas": [1.0], "warmups": [], "seeds": [0], "epochs": 2, "width": 0.0625}
+    job = run_page("cifar", tmp_path / "a.json", **sizes, model="resnet18")["job"]
+    assert (job["milestones"], job["max_grad_norm"]) == ([0.5, 0.75], 3.0)  # shares, as in results/
+    assert (job["weight_decay"], job["precision"]) == (1e-4, "float32")
+
+
+def test_a_job_on_tables_trains_its_own_loss_alone(tmp_path: Path) -> None:
+    asked: list[int] = []
+    sizes = {"datasets": ["iris"], "seeds": [0], "epochs": 1, "loss": "arcgrad 5"}
+    found = run_page("tables", tmp_path / "a.json", **sizes, progress=asked.append)
+    assert asked == [0] and len(found["runs"]) == 1
+
+
 def test_curves_of_a_history() -> None:
     def numbers(*values: float) -> torch.Tensor:
         return torch.tensor(values)
