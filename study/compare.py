@@ -23,6 +23,7 @@ A variant is what the papers leave unsaid, filled in one way: the columns in ``v
 from __future__ import annotations
 
 import functools
+import html
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -339,10 +340,7 @@ class Claim:
                     ", ".join(f"{100 * one:.1f}" for one in both if not np.isnan(one))
                     for both in zip(rows["trained"], rows["trained_than"], strict=True)
                 ],
-                "difference [95 %]": [
-                    f"<b>{text}</b>" if p < 0.001 else text
-                    for text, p in zip(intervals, rows["p"], strict=True)
-                ],
+                "difference [95 %]": intervals,
                 "answer": rows["word"],
             }
         )
@@ -359,7 +357,10 @@ class Claim:
     def _repr_html_(self) -> str:
         said = "" if self.paper == "ours" else f" {self.paper}"
         printed = f": {self.printed()}" if self.papers else ""
-        body = self.table().to_html(index=False, border=0, escape=False, na_rep="–")
+        table = self.table().rename(columns=html.escape).map(html.escape)
+        surely = self.comparison["p"].to_numpy() < 0.001
+        table.loc[surely, "difference [95 %]"] = "<b>" + table["difference [95 %]"] + "</b>"
+        body = table.to_html(index=False, border=0, escape=False)
         return f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
 
 

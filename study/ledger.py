@@ -72,9 +72,8 @@ def effects(entry: Mapping[str, Any]) -> tuple[float, ...]:
         return ()
     compared = entry["compare"]
     printed = published.printed().query(entry["printed"])
-    printed = printed.assign(method=printed["method"].map(lambda method: method.label))
     values = printed.pivot_table(
-        index=["paper", "model"], columns=["metric", "method"], values="value"
+        index=["paper", "model"], columns=["metric", "schedule"], values="value"
     )
     best = "min" if compared.get("smaller") else "max"
     sides = (

@@ -161,3 +161,13 @@ def test_a_job_that_is_made_again_with_todays_page_joins_no_other_claim():
     for name, variant in {"E2": "activation", "B8": "units"}.items():
         runs = ledger.runs_of(ledger.entries()[name])
         assert not runs.duplicated([variant, "beta", "seed"]).any()
+
+
+def test_a_text_of_a_table_is_no_html_on_a_page():
+    one = runs_of({1.0: [0.90, 0.91, 0.89]}, kind="<img src=x onerror=alert(1)>")
+    harmful = one.assign(schedule="<script>alert(1)</script>")
+    decided = c.claim(
+        *("A script is better", harmful, "accuracy"),
+        better={"schedule": "<script>alert(1)</script>"}, than=0.5, variant=["kind"],
+    )  # fmt: skip
+    assert "<script" not in decided._repr_html_() and "<img" not in decided._repr_html_()
