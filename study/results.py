@@ -443,7 +443,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _write_parquet(path: Path, every: pd.DataFrame) -> None:
     """Write a long table, sorted; float32 is as much as most of its numbers were computed in."""
     keys = [name for name in ("job", "run", "epoch", "point") if name in every]
-    order = [*keys, *sorted(set(every) - set(keys), key=_natural)]
+    order = [*keys, *sorted({*map(str, every)} - {*keys}, key=_natural)]
     every = every.sort_values(keys)[order]
     every = every.astype(dict.fromkeys(every.select_dtypes("float64"), "float32"))
     with whole(path) as file:
