@@ -90,9 +90,8 @@ reproduce: $(STAMP) ## run what is missing of a campaign, and put it into its ta
 	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; \
 	else $(BIN)/python -m study.campaign collect "$$CAMPAIGN" || status=$$?; fi; exit $$status
 
-bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
-	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
-	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
+bench: $(STAMP) ## speed and memory against others as ratios: make bench [INTO=results/benchmarks]
+	@for script in sweep tables loss gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
 
 gpu: ## check a GPU, then train there what study/gpu.py lists: make gpu DATA=build/gpu/data BUDGET=600 [GPU_INTO=build/gpu/out]
 	python=$(if $(wildcard $(BIN)/python),$(BIN)/python,python3); $$python -m study.gpu check --out "$$GPU_INTO"; \

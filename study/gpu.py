@@ -41,11 +41,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gdlib import losses
-from gdlib.train import RunLoss, train
+from gdlib.train import train
 from study import ROOT, campaign, data, figures, files, measures, parameters, results
 from study.data import augmentation
 from study.networks import image_stack
-from study.objective import GradientDecay
 
 _log = logging.getLogger("study.gpu")
 
@@ -320,10 +319,10 @@ def fit(
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
 
     one_cycle = model == "fast"
-    betas, temperatures = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
+    betas = [5.0, 1.0, 0.1]
     train(
         stack,
-        RunLoss(GradientDecay([temperatures[run % 3] for run in range(runs)])),
+        losses.GDCrossEntropyLoss(),  # its β is that of each run
         (pixels.to(device), labels.to(device)),
         epochs=epochs,
         lr=_RATE,

@@ -128,7 +128,12 @@ def test_every_parameter_refuses_what_it_cannot_be(subtests: pytest.Subtests) ->
             {"loss": "adjusted 1"},
             r"betas are for loss='gd'; with loss='adjusted 1' set betas=\[1\]",
         ),
-        ("tables", {"loss": "lgm 0.3 0.1"}, "a last layer that only image networks have"),
+        ("tables", {"loss": "lgm 0.3 0.1"}, "a last layer that no network here has"),
+        (
+            "long-tailed",
+            {"loss": "center 0.02", "betas": [1]},
+            "a last layer that no network here has",
+        ),
         ("wrong-labels", {"labels": "worst"}, "people's, of dataset='cifar10'"),
         (
             "wrong-labels",

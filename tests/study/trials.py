@@ -115,8 +115,7 @@ def measured(records: Path) -> dict[str, Any]:
         for path in sorted(records.iterdir())
     }
     return {
-        name: {table: value[table] for table in ("runs", "curves", "bins")}
-        for name, value in found.items()
+        name: {table: value[table] for table in ("runs", "curves")} for name, value in found.items()
     }
 
 
