@@ -899,7 +899,7 @@ def test_a_campaign_of_the_project_is_valid(name: str) -> None:
     templates = (
         "train",
         "cross-validation",
-    )  # of before, whose rows no page makes (book/history.md)
+    )  # of before, whose rows no page makes (book/deviations.md)
     by_pages = {
         job for job, asked in results.jobs(name).items() if asked["experiment"] not in templates
     }
