@@ -77,6 +77,8 @@ class StackLoss(nn.Module):
         constant = _constant_beta(loss)
         if constant is not None:  # the trainer can do it by hand
             self.beta_and_temperature = lambda beta: (constant, 1.0)
+            # M-Softmax is gradient decay plus its margin
+            self.constant = loss.numbers[0] if loss.name == "m-softmax" else 0.0
 
     def forward(self, outputs: Tensor, labels: Tensor, beta: Tensor | None = None) -> Tensor:
         """Compute the losses."""
@@ -92,7 +94,7 @@ class StackLoss(nn.Module):
 
 
 def _constant_beta(loss: Loss) -> float | None:
-    """Return the β of a loss that is a gradient decay; None for another one."""
+    """Return the β of a loss that is gradient decay plus a constant; None for another one."""
     if loss.name == "softmax":
         return 1.0
     if loss.name == "gd":
