@@ -86,9 +86,8 @@ reproduce: $(STAMP) ## run what is missing of a campaign, and put it into its ta
 	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; \
 	else $(BIN)/python -m study.campaign collect "$$CAMPAIGN" || status=$$?; fi; exit $$status
 
-bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
-	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
-	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
+bench: $(STAMP) ## speed and memory against others as ratios: make bench [INTO=results/benchmarks]
+	@for script in sweep tables loss gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
 
 clean: ## remove what the commands made, except .venv and what was measured (build/results, fresh, benchmarks, gpu); checkpoints go too
 	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name results -not -name fresh -not -name benchmarks -not -name gpu -exec rm -rf {} +; fi

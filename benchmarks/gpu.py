@@ -1,7 +1,7 @@
-"""P6, P8: how fast a GPU is here; ``python -m study.gpu check`` says whether it computes the same.
+"""How fast a GPU is here; ``python -m study.gpu check`` says whether it computes the same.
 
-P8, half a minute: the Triton kernel of the gradient-decay loss, with its gradient, against a copy
-of the logits and against other losses; :mod:`benchmarks.kernel` says more. P6, half a minute:
+Half a minute: the Triton kernel of the gradient-decay loss, with its gradient, against a copy
+of the logits and against other losses; :mod:`benchmarks.kernel` says more. Half a minute:
 steps of ResNet18 on random images, told as seconds for the 100,000 steps of 200 epochs on CIFAR-10,
 beside two eager loops. The loops are what one would write first: a DataLoader with four workers and
 pinned memory, augmentation on the CPU; and eager steps with the images on the GPU and the
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.kernel import ALONE, COPY, GOAL, KERNEL, check_kernel, kernel_rows
+from benchmarks.kernel import ALONE, KERNEL, check_kernel, kernel_rows
 from benchmarks.measuring import Row, arguments, compared, finish, machine
 from gdlib import GDCrossEntropyLoss
 from study import gpu
@@ -100,7 +100,7 @@ class EpochTimes:
 
 
 def kernel(found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """P8: the kernel against every other side with the same logits."""
+    """Compare the kernel with every other side on the same logits."""
     sides: dict[tuple[Any, ...], dict[str, list[float]]] = {}
     for one in found:
         if one.get("group") == "logits" and "times" in one:
@@ -116,7 +116,6 @@ def kernel(found: Sequence[Mapping[str, Any]]) -> list[Row]:
             how=dtype,
             unit="ms",
             group="kernel",
-            **({"goal": "P8", "limit": GOAL} if name == COPY else {}),
         )
         for (*shape, dtype), times in sides.items()
         for name, theirs in times.items()
@@ -136,7 +135,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def steps() -> list[Row]:
-    """P6: seconds for 200 epochs of a run of 50,000 images, beside two eager loops of ResNet18."""
+    """Measure seconds for 200 epochs of a run of 50,000 images, beside two eager loops."""
     pixels = torch.randint(0, 256, (SAMPLES, 3, 32, 32), dtype=torch.uint8)
     labels = torch.randint(0, 10, (SAMPLES,))
     loops = {
@@ -165,22 +164,20 @@ def steps() -> list[Row]:
         print(f"  {name}: {times[name]} s a run of 200 epochs", flush=True)
     rows = []
     for name in WAYS:
-        ours, best = times[name], name == "ResNet18, a stack of 5"
-        goal: dict[str, Any] = {"goal": "P6", "limit": 150.0} if best else {}
+        ours = times[name]
         middle = sorted(ours)[len(ours) // 2]
-        rows.append(Row(name, "", "seconds", middle, min(ours), max(ours), len(ours), **goal))
+        rows.append(Row(name, "", "seconds", middle, min(ours), max(ours), len(ours)))
         for loop in () if "model" in WAYS[name] else loops:
-            goal = {"goal": "P6", "limit": 3.0} if best and loop == "DataLoader" else {}
             texts = {"against": f"eager loop, {loop}", "unit": "s for a run of 200 epochs"}
             texts |= {"what": name, "group": "gpu"}
-            rows.append(compared(ours, times[loop], kind="times faster", **texts, **goal))
+            rows.append(compared(ours, times[loop], kind="times faster", **texts))
     return rows
 
 
 def main(given: Sequence[str] | None = None) -> None:
     options = arguments(__doc__, given)
     if not torch.cuda.is_available():
-        print("  PyTorch finds no GPU here: nothing to check and nothing to measure (P6, P8)")
+        print("  PyTorch finds no GPU here: nothing to check and nothing to measure")
         return
     device = torch.cuda.get_device_name()
     told = partial(finish, "gpu", options=options, device=device, precision="as each row says")

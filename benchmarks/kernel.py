@@ -1,4 +1,4 @@
-"""P8: the Triton kernel of the gradient-decay loss on a GPU, first whether it computes the same.
+"""The Triton kernel of the gradient-decay loss on a GPU, first whether it computes the same.
 
 :func:`check_kernel` compares it with the eager function in float64 on the CPU. :func:`kernel_rows`
 times it against a copy of the logits, which reads and writes as many bytes as a loss and its
@@ -32,8 +32,6 @@ from gdlib.functional import gd_cross_entropy, gd_from_nll, linear_gd_cross_entr
 
 KERNEL, COPY = "fused_gd_cross_entropy", "a copy of the logits"
 ALONE = f"{KERNEL}, loss alone"
-GOAL = 0.8
-"""P8: the kernel with its gradient, in parts of the speed of a copy."""
 BETA = 0.1
 BLOCKS = {
     (16_384, 32_000): ((2048, 4), (2048, 8), (8192, 8)),

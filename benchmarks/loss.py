@@ -1,4 +1,4 @@
-"""P4, P5: the losses against PyTorch's cross-entropy and against a public library.
+"""The losses against PyTorch's cross-entropy and against a public library.
 
 The library has the same losses. Time and memory are given as ratios.
 
@@ -9,12 +9,11 @@ of the first call are given, too.
 Forward and backward pass. Times are processor times of one thread; all candidates take turns, and
 the median of the turns' ratios counts. An array that the allocator takes from the system anew costs
 a page fault for every 4 KiB, which can be half of the time and depends on what ran before. So each
-shape is measured in fresh processes that keep what they have taken, without a fault (that is what
-the goals ask), and in others that leave it to the allocator; both rows say how many faults a pass
-had. A softmax alone, without loss and gradient, is measured beside them as a bound. Memory is what
-a fresh process takes at its peak beyond what it held before the pass, in sizes of the logits. The
-library is pytorch-metric-learning (`pip install pytorch-metric-learning`); without it, its rows are
-left out.
+shape is measured in fresh processes that keep what they have taken, without a fault, and in others
+that leave it to the allocator; both rows say how many faults a pass had. A softmax alone, without
+loss and gradient, is measured beside them as a bound. Memory is what a fresh process takes at its
+peak beyond what it held before the pass, in sizes of the logits. The library is
+pytorch-metric-learning (`pip install pytorch-metric-learning`); without it, its rows are left out.
 """
 
 from __future__ import annotations
@@ -46,12 +45,7 @@ from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._fused import GradientInForward
 from gdlib.heads import cosines
 
-# goal, limit, passes, turns
-SHAPES = {
-    (128, 10): ("P5", 1.4, 200, 21),
-    (4096, 1000): ("P4", 0.6, 2, 41),
-    (1024, 32000): ("P4", 0.4, 1, 15),
-}
+SHAPES = {(128, 10): (200, 21), (4096, 1000): (2, 41), (1024, 32000): (1, 15)}  # passes, turns
 SMOOTHED_SHAPES = {(4096, 1000): 21, (512, 32000): 11}  # turns
 LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
 PROCESSES = 3
@@ -209,8 +203,6 @@ def against_cross_entropy(
     *,
     passes: int,
     turns: int,
-    goal: str = "",
-    limit: float | None = None,
     keep: bool = True,
     processes: int = PROCESSES,
     group: str = "time",
@@ -231,8 +223,6 @@ def against_cross_entropy(
         how="" if keep else "with page faults",
         against=LOSSES[theirs].title,
         kind="share of the time",
-        goal=goal,
-        limit=limit,
         scale=1e6,
         unit="µs",
         group=group,
@@ -280,8 +270,6 @@ def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
         shape=shape,
         against=LOSSES[theirs].title,
         kind="share of the memory",
-        goal="P4" if ours == "decayed" else "",
-        limit=1 / 3 if ours == "decayed" else None,
         scale=1 / (4 * math.prod(shape)),
         unit="sizes of the logits",
         group="memory",
@@ -410,12 +398,11 @@ def main(given: Sequence[str] | None = None) -> None:
     rows = []
     processes = 1 if options.smoke else PROCESSES
     for keep in ((True,) if options.smoke else (True, False)) if linux else (False,):
-        for shape, (goal, limit, passes, turns) in SHAPES.items():
-            asked = {"goal": goal, "limit": limit} if keep or not linux else {}
+        for shape, (passes, turns) in SHAPES.items():
             if not options.smoke or shape == (128, 10):
                 turns = 1 if options.smoke else turns
                 how = {"passes": passes, "turns": turns, "keep": keep, "processes": processes}
-                rows.append(against_cross_entropy(*pairs[0], shape, **how, **asked))
+                rows.append(against_cross_entropy(*pairs[0], shape, **how))
                 if keep:
                     rows.append(
                         against_cross_entropy("softmax", "plain", shape, **how, group="bound")

@@ -1,7 +1,7 @@
 """What the benchmarks share.
 
-They take turns, have rows that say which goal they answer, and write the files that the closing
-table and the book read: one for each script, in a folder for each processor or GPU.
+They take turns, and write the files that the book reads: one for each script, in a folder for each
+processor or GPU.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import math
 import os
 import platform
 import re
@@ -30,29 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "results" / "benchmarks"
 SCHEMA = 2
 
-GOALS: Mapping[str, str] = {
-    "P1": "a sweep on a small table against its trainings one by one: "
-    "50 times faster with softmax and gradient decay, 30 with any",
-    "P2": "a sweep over β on MNIST against its trainings one after another, batches shared: "
-    "4 times faster",
-    "P4": "the gradient-decay loss without page faults: "
-    "0.6 of F.cross_entropy's time at 1,000 classes, 0.4 at 32,000; a third the memory",
-    "P5": "the gradient-decay loss of a small batch: 1.4 times the time of F.cross_entropy",
-    "P6": "200 epochs of ResNet18 on CIFAR-10 on one GPU: 150 seconds, "
-    "and 3 times faster than an eager loop",
-    "P7": "ArcGrad's whole Table I, 10,500 trainings, on two cores: 15 minutes",
-    "P8": "the Triton kernel of the gradient-decay loss, with its gradient, on one GPU: "
-    "0.8 of the speed of a copy of the logits",
-}
-"""The goals that a benchmark answers to, in words; their numbers are with the rows."""
-
-KINDS = {
-    "times faster": math.inf,
-    "share of the time": 0.0,
-    "share of the memory": 0.0,
-    "seconds": 0.0,
-}
-"""What the number of a row is, and which end of the axis is the better one."""
+KINDS = ("times faster", "share of the time", "share of the memory", "seconds")
+"""What the number of a row is."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +47,6 @@ class Row:
         low: the smallest of them.
         high: the largest of them.
         repetitions: how many there are.
-        goal: the goal that it answers, a name of :data:`GOALS`; empty for none.
-        limit: the number of the goal; None for none.
         ours: the median of our side alone.
         theirs: the median of the other side alone.
         unit: the unit of both.
@@ -85,8 +61,6 @@ class Row:
     low: float
     high: float
     repetitions: int
-    goal: str = ""
-    limit: float | None = None
     ours: float | None = None
     theirs: float | None = None
     unit: str = ""
@@ -96,12 +70,9 @@ class Row:
     how: str = ""
 
     def __post_init__(self) -> None:
-        """A row of a kind or of a goal that does not exist is an error of the script."""
-        if self.kind not in KINDS or (self.goal and self.goal not in GOALS):
-            raise ValueError(
-                f"no such kind or goal: {self.kind!r}, {self.goal!r}; "
-                f"valid: {', '.join([*KINDS, *GOALS])}"
-            )
+        """A row of a kind that does not exist is an error of the script."""
+        if self.kind not in KINDS:
+            raise ValueError(f"no such kind: {self.kind!r}; valid: {', '.join(KINDS)}")
 
     @property
     def title(self) -> str:
@@ -109,29 +80,15 @@ class Row:
         text = f"{self.what} {list(self.shape)}" if self.shape else self.what
         return f"{text}, {self.how}" if self.how else text
 
-    @property
-    def met(self) -> bool | None:
-        """Whether the goal is met; None without a goal.
-
-        Both numbers are compared at two decimals, as they are printed.
-        """
-        if self.limit is None:
-            return None
-        value, limit = round(self.value, 2), round(self.limit, 2)
-        return value >= limit if KINDS[self.kind] else value <= limit
-
     def __str__(self) -> str:
         """One line."""
         unit = " s" if self.kind == "seconds" else ""
-        text = f"{self.goal or '  '} {self.title}: {self.value:.2f}{unit}"
+        text = f"{self.title}: {self.value:.2f}{unit}"
         text = f"{text} {'' if unit else self.kind}".rstrip()
         text += f" ({self.low:.2f} to {self.high:.2f})" if self.repetitions > 1 else ""
         text += f" against {self.against}" if self.against else ""
         if self.ours is not None and self.theirs is not None:
             text += f"; {self.ours:.4g} and {self.theirs:.4g} {self.unit}"
-        if self.limit is not None:
-            text += f"; goal {'≥' if KINDS[self.kind] else '≤'} {self.limit:.2f}{unit}"
-            text += f": {'met' if self.met else 'MISSED'}"
         return text + (f" [{self.remark}]" if self.remark else "")
 
 
@@ -224,7 +181,8 @@ def compared(
         scale: from the numbers given to ``unit``.
         more: further fields of the row.
     """
-    ratios = [b / a if KINDS[kind] else a / b for a, b in zip(ours, theirs, strict=True)]
+    faster = kind == "times faster"
+    ratios = [b / a if faster else a / b for a, b in zip(ours, theirs, strict=True)]
     return Row(
         what=what,
         against=against,
@@ -287,20 +245,12 @@ def finish(
 
 
 def write(folder: Path, content: Mapping[str, Any]) -> None:
-    """Write the file of a script.
-
-    Beside the rows it has what they mean: the goals in words, and the verdicts.
-    """
-    rows = content["rows"]
-    goals = {goal: words for goal, words in GOALS.items() if goal in {row.goal for row in rows}}
-    told = [
-        {**{name: _rounded(value) for name, value in asdict(row).items()}, "met": row.met}
-        for row in rows
+    """Write the file of a script."""
+    rows = [
+        {name: _rounded(value) for name, value in asdict(row).items()} for row in content["rows"]
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(
-        {"schema": SCHEMA, **content, "goals": goals, "rows": told}, indent=1, ensure_ascii=False
-    )
+    text = json.dumps({"schema": SCHEMA, **content, "rows": rows}, indent=1, ensure_ascii=False)
     (folder / f"{content['script']}.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -322,13 +272,7 @@ def load(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
                 f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: "
                 "measure it again with `make bench`"
             )
-        content["rows"] = [
-            Row(
-                **{name: value for name, value in row.items() if name not in ("met", "shape")},
-                shape=tuple(row["shape"]),
-            )
-            for row in content["rows"]
-        ]
+        content["rows"] = [Row(**row | {"shape": tuple(row["shape"])}) for row in content["rows"]]
         found.setdefault(path.parent.name, {})[path.stem] = content
     return found
 

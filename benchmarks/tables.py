@@ -1,4 +1,4 @@
-"""P1: a cross-validation on a small table as one stacked training.
+"""A cross-validation on a small table as one stacked training.
 
 It is timed against its trainings one after another in a plain PyTorch loop.
 
@@ -225,20 +225,15 @@ def measure(
         ways |= both
     seconds = take_turns(ways, turns, rounds=rounds)
     steps = epochs * -(-SAMPLES // BATCH)
-    limit = 50.0 if text in ("softmax", "gd 0.1") else 30.0
     pairs = {
-        ("stacked", "plain"): ("eager", "plain loop with slicing", {"goal": "P1", "limit": limit}),
-        ("compiled", "plain"): (
-            "compiled",
-            "plain loop with slicing",
-            {"goal": "P1", "limit": limit},
-        ),
-        ("compiled", "compiled plain"): ("compiled loop", "the same loop, compiled", {}),
-        ("stacked", "compiled plain"): ("compiled loop", "the same loop, compiled", {}),
-        ("stacked", "mapped"): ("vmap", "torch.func.vmap", {}),
+        ("stacked", "plain"): ("eager", "plain loop with slicing"),
+        ("compiled", "plain"): ("compiled", "plain loop with slicing"),
+        ("compiled", "compiled plain"): ("compiled loop", "the same loop, compiled"),
+        ("stacked", "compiled plain"): ("compiled loop", "the same loop, compiled"),
+        ("stacked", "mapped"): ("vmap", "torch.func.vmap"),
     }
     rows = []
-    for (ours, theirs), (group, against, asked) in pairs.items():
+    for (ours, theirs), (group, against) in pairs.items():
         if ours in seconds and theirs in seconds:
             one, other = (
                 [value / (number * steps) for value in seconds[way]]
@@ -251,7 +246,7 @@ def measure(
                 "unit": "µs per run and step",
                 "group": group,
             }
-            rows.append(compared(one, other, kind="times faster", scale=1e6, **texts, **asked))
+            rows.append(compared(one, other, kind="times faster", scale=1e6, **texts))
     return rows
 
 

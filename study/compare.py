@@ -14,11 +14,16 @@ The rules, written on 28 November 2026, when every run of 27 November was known:
 6. Runs on a part of the images stand in an appendix where nothing else exists, and say so.
 7. It is said how many of the intervals would miss by chance; p < .001 is bold.
 
+Where a method has one run in a variant, there is a difference and no interval, and the word is
+*open*.
+
 A variant is what the papers leave unsaid, filled in one way: the columns in ``variant``.
 """
 
 from __future__ import annotations
 
+import functools
+import html
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -85,7 +90,8 @@ def compare(
     A side is a method, given as values of columns: ``{"beta": 0.1}`` is a constant β,
     ``{"schedule": "warm-up 0.1→1"}`` anything else. Its own ``metric`` may stand beside them. With
     a list of values it is the best of them by its mean, or by that of the column ``by``.
-    ``{"minus": [a, b]}`` is a difference of two methods. A number is a threshold.
+    ``{"minus": [a, b]}`` is a difference of two methods. A number is a threshold, without
+    variance.
 
     Args:
         runs: a row for each run.
@@ -94,15 +100,15 @@ def compare(
         than: the other side.
         variant: the columns that name a variant.
         smaller: whether the claim says that it is smaller.
-        paired: a column, such as ``seed``, whose values the two sides share and whose differences
-            are averaged; else the runs are independent.
+        paired: a column, such as ``seed``: the runs of the two sides that share its value are
+            pairs, and the mean is that of their differences; without it runs are independent.
         papers: the papers' own differences, ``better`` minus ``than``.
 
     Returns:
         The index has the values of ``variant`` in words. The columns are ``variant`` (the same in
-        one text); for both sides the method, the number of runs ``n``, the ``mean`` and the
-        training accuracy ``trained`` (those of ``than`` end in ``_than``); ``difference``, ``low``
-        and ``high`` (95 %), ``p`` and ``word``.
+        one text); for both sides the method, the number ``n`` of runs or of pairs (None for a
+        threshold), the ``mean`` and the training accuracy ``trained`` (those of ``than`` end in
+        ``_than``); ``difference``, ``low`` and ``high`` (95 %), ``p`` and ``word``.
 
     Example:
         >>> runs = pd.DataFrame({"beta": [0.1] * 3 + [1.0] * 3, "seed": [0, 1, 2] * 2,
@@ -119,6 +125,8 @@ def compare(
     rows = []
     for values, group in groups:
         sides = [_terms(side, group, metric, paired or "seed", sign) for side in (better, than)]
+        if paired:
+            sides = _pairs(sides)
         difference, low, high, p = _interval(*sides, bool(paired))
         word = _word(sign * difference, *sorted((sign * low, sign * high)), sign * np.array(papers))
         words = {name: _in_words(name, one) for name, one in zip(by, values, strict=True)}
@@ -126,7 +134,7 @@ def compare(
         for terms, end in zip(sides, ("", "_than"), strict=True):
             row |= {
                 f"method{end}": " minus ".join(term.name for term in terms),
-                f"n{end}": min(len(term.values) for term in terms),
+                f"n{end}": None if terms[0].is_threshold else min(len(one.values) for one in terms),
                 f"mean{end}": sum(term.weight * term.values.mean() for term in terms),
                 f"trained{end}": terms[0].trained,
             }
@@ -144,12 +152,13 @@ class _Term:
     weight: float
     values: pd.Series[float]
     trained: float = np.nan
+    is_threshold: bool = False
 
 
 def _terms(side: Side, runs: pd.DataFrame, metric: str, unit: str, sign: int) -> list[_Term]:
     """List what one side is made of: a threshold, a method, or a difference of two."""
     if isinstance(side, (int, float)):
-        return [_Term(f"{side:g}", 1.0, pd.Series([float(side)]))]
+        return [_Term(f"{side:g}", 1.0, pd.Series([float(side)]), is_threshold=True)]
     if "minus" in side:
         first, second = (_terms(one, runs, metric, unit, sign)[0] for one in side["minus"])
         return [first, replace(second, weight=-1.0)]
@@ -170,23 +179,38 @@ def _terms(side: Side, runs: pd.DataFrame, metric: str, unit: str, sign: int) ->
     return [_Term(_method(methods[best], column, metric), 1.0, values, trained)]
 
 
+def _pairs(sides: list[list[_Term]]) -> list[list[_Term]]:
+    """Keep of each method the runs that have a partner in every other one."""
+    methods = [term.values.index for side in sides for term in side if not term.is_threshold]
+    shared = functools.reduce(pd.Index.intersection, methods)
+    return [
+        [
+            term if term.is_threshold else replace(term, values=term.values.loc[shared])
+            for term in side
+        ]
+        for side in sides
+    ]
+
+
 def _interval(
     left: list[_Term], right: list[_Term], paired: bool
 ) -> tuple[float, float, float, float]:
-    """Compute the difference of two sides, its 95 % interval (Welch, or paired) and its p."""
+    """Compute the difference of two sides, its 95 % interval (Welch, or paired) and its p.
+
+    All are NaN where a method has no run; where one has a single run there is only a difference.
+    """
     terms = left + [replace(one, weight=-one.weight) for one in right]
-    weighted = [one.weight * one.values for one in terms]
-    several = [values for values in weighted if len(values) > 1]
-    difference = float(sum(values.mean() for values in weighted))
-    if not several or any(values.empty for values in weighted):
-        return np.nan, np.nan, np.nan, np.nan
-    if paired and len(several) > 1:
-        each = pd.concat(weighted, axis=1, join="inner").sum(axis=1)
-        difference, error, freedom = each.mean(), each.sem(), len(each) - 1
+    difference = float(sum(one.weight * one.values.mean() for one in terms))
+    of_runs = [one.weight * one.values for one in terms if not one.is_threshold]
+    if min(map(len, of_runs)) < 2:
+        return difference, np.nan, np.nan, np.nan
+    if paired:
+        each = sum(of_runs[1:], of_runs[0])
+        error, freedom = each.sem(), len(each) - 1
     else:
-        parts = np.array([values.var() / len(values) for values in several])
+        parts = np.array([values.var() / len(values) for values in of_runs])
         error = np.sqrt(parts.sum())
-        freedom = parts.sum() ** 2 / sum(parts**2 / [len(values) - 1 for values in several])
+        freedom = parts.sum() ** 2 / sum(parts**2 / [len(values) - 1 for values in of_runs])
     half = stats.t.ppf(0.975, freedom) * error
     p = 2 * stats.t.sf(abs(difference) / error, freedom)
     return difference, difference - half, difference + half, p
@@ -194,8 +218,10 @@ def _interval(
 
 def _word(difference: float, low: float, high: float, papers: Sequence[float]) -> str:
     """Say what an interval says of a claim that the difference is larger than 0."""
-    if np.isnan(low):
+    if np.isnan(difference):
         return NOT_RUN
+    if np.isnan(low):
+        return OPEN
     if low > 0 or high < 0:
         return YES if low > 0 else NO
     effect = np.median(papers) if len(papers) else np.nan
@@ -280,6 +306,12 @@ class Claim:
         """Write a difference with its sign, shares in percentage points."""
         return f"{self.factor * difference:+{self.digits}}".replace("-", "−")
 
+    def interval(self, middle: float, low: float, high: float) -> str:
+        """Write a difference and its interval, as far as there are runs for them."""
+        if np.isnan(low):
+            return "" if np.isnan(middle) else self.written(middle)
+        return f"{self.written(middle)}{_GLUE}[{self.written(low)},{_GLUE}{self.written(high)}]"
+
     def table(self) -> pd.DataFrame:
         """Lay the comparison out as a page shows it: a row for each variant, shares in per cent."""
         rows, factor, digits = self.comparison, self.factor, self.digits
@@ -293,15 +325,15 @@ class Claim:
             ]
 
         intervals = [
-            f"{self.written(middle)}{_GLUE}[{self.written(low)},{_GLUE}{self.written(high)}]"
-            for middle, low, high in rows[["difference", "low", "high"]].itertuples(index=False)
+            self.interval(*ends)
+            for ends in rows[["difference", "low", "high"]].itertuples(index=False)
         ]
         first, second = _heading(rows["method"]), _heading(rows["method_than"])
         return pd.DataFrame(
             {
                 "variant": rows["variant"],
                 "n": [
-                    f"{a},{_GLUE}{b}" if b > 1 else str(a)
+                    str(a) if b is None else f"{a},{_GLUE}{b}"
                     for a, b in zip(rows["n"], rows["n_than"], strict=True)
                 ],
                 first: side(""),
@@ -310,10 +342,7 @@ class Claim:
                     ", ".join(f"{100 * one:.1f}" for one in both if not np.isnan(one))
                     for both in zip(rows["trained"], rows["trained_than"], strict=True)
                 ],
-                "difference [95 %]": [
-                    f"<b>{text}</b>" if p < 0.001 else text
-                    for text, p in zip(intervals, rows["p"], strict=True)
-                ],
+                "difference [95 %]": intervals,
                 "answer": rows["word"],
             }
         )
@@ -330,7 +359,10 @@ class Claim:
     def _repr_html_(self) -> str:
         said = "" if self.paper == "ours" else f" {self.paper}"
         printed = f": {self.printed()}" if self.papers else ""
-        body = self.table().to_html(index=False, border=0, escape=False, na_rep="–")
+        table = self.table().rename(columns=html.escape).map(html.escape)
+        surely = self.comparison["p"].to_numpy() < 0.001
+        table.loc[surely, "difference [95 %]"] = "<b>" + table["difference [95 %]"] + "</b>"
+        body = table.to_html(index=False, border=0, escape=False)
         below = " ".join(filter(None, [self.note, self.source and f"<small>{self.source}</small>"]))
         return (
             f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"

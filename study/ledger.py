@@ -90,9 +90,8 @@ def effects(entry: Mapping[str, Any]) -> tuple[float, ...]:
         return ()
     compared = entry["compare"]
     printed = published.printed().query(entry["printed"])
-    printed = printed.assign(method=printed["method"].map(lambda method: method.label))
     values = printed.pivot_table(
-        index=["paper", "model"], columns=["metric", "method"], values="value"
+        index=["paper", "model"], columns=["metric", "schedule"], values="value"
     )
     best = "min" if compared.get("smaller") else "max"
     sides = (
@@ -175,6 +174,8 @@ def _differences(decided: Claim) -> str:
         return ""
     if len(rows) == 1:
         one = rows.iloc[0]
+        if np.isnan(one["low"]):
+            return decided.written(one["difference"])
         interval = f"[{decided.written(one['low'])}, {decided.written(one['high'])}]"
         return f"{decided.written(one['difference'])} {interval}"
     least, most = rows["difference"].min(), rows["difference"].max()

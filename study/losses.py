@@ -38,7 +38,7 @@ class Kind:
     color: str
     line: str  # style in figures
     paper: str  # where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay), "none"
-    head: str = "linear"  # the last layer, one of study.networks.HEADS
+    head: str = "linear"  # the last layer that it needs; study.networks.MLP_HEADS are built here
     numbers: tuple[Number, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the module
     with_features: bool = False

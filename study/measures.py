@@ -19,10 +19,7 @@ from torch.nn import functional as F
 
 from gdlib import calibration
 from study import data
-
-_CONFIDENCE_EDGES = [edge / 20 for edge in range(21)]
-ANGLE_EDGES = tuple(math.pi * edge / 36 for edge in range(37))
-"""Edges of the histogram in radians: every five degrees."""
+from study.published import FIFTHS
 
 _MANY_CLASSES = 10  # with more classes than this the top-5 accuracy says something
 _GROUPS = 5  # of samples, by their difficulty
@@ -90,7 +87,8 @@ def final_measures(
 ) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ.
 
-    It measures scores, the training confidence (the papers' Table 1), and calibration.
+    It measures scores, how many training samples have which confidence (the papers' Table 1), and
+    calibration.
 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics
     carry the suffixes ``_temperature`` and ``_vector``; those of the β link carry ``_link``.
@@ -141,12 +139,8 @@ def _measured_run(
 ) -> dict[str, Any]:
     """Measure one run whose scores are known, with logits and labels of the two splits."""
     metrics["train_confidence"] = float(confidence.double().mean())
-    run: dict[str, Any] = {
-        "diverged": False,
-        "metrics": metrics,
-        "confidence_counts": calibration.confidence_histogram(confidence),
-        "confidence_histogram": calibration.confidence_histogram(confidence, _CONFIDENCE_EDGES),
-    }
+    counts = calibration.confidence_histogram(confidence).tolist()
+    metrics |= dict(zip(FIFTHS.values(), counts, strict=True))
     test_logits, test_labels = test[0].double(), test[1]
     probabilities = {"": torch.softmax(test_logits, 1)}
     if valid is not None:
@@ -159,66 +153,28 @@ def _measured_run(
             scaled = scaling.fit(valid_logits, valid_labels).transform(test_logits)
             metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
             probabilities[suffix] = torch.softmax(scaled, 1)
-        run["scaling_temperature"] = temperature.temperature
+        metrics["scaling_temperature"] = temperature.temperature
         if beta is not None:
             linked = calibration.beta_link(probabilities[""], beta)
             probabilities["_link"] = linked
             metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
     for suffix, values in probabilities.items():
-        _calibrated(run, values, test_labels, suffix)
-    return run
+        metrics |= {
+            f"test_confidence{suffix}": float(values.amax(1).mean()),
+            f"test_ece{suffix}": calibration.expected_calibration_error(values, test_labels),
+        }
+    return {"diverged": False, "metrics": metrics}
 
 
-def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
-    """Add the calibration of test probabilities to a run.
+def class_accuracies(predictions: Tensor, labels: Tensor) -> Tensor:
+    """Compute the accuracy of each class, ``[R, C]``, from predicted classes ``[R, N]``.
 
-    It adds errors, Brier score, and the bins by which a diagram can be drawn again.
-    """
-    run["metrics"] |= {
-        f"test_confidence{suffix}": float(probabilities.amax(1).mean()),
-        f"test_ece{suffix}": calibration.expected_calibration_error(probabilities, labels),
-        f"test_mce{suffix}": calibration.maximum_calibration_error(probabilities, labels),
-        f"test_ece_mass{suffix}": calibration.expected_calibration_error(
-            probabilities, labels, scheme="mass"
-        ),
-        f"test_rmsce_debiased{suffix}": calibration.debiased_calibration_error(
-            probabilities, labels
-        ),
-        f"test_classwise_ece{suffix}": calibration.classwise_calibration_error(
-            probabilities, labels
-        ),
-        f"test_brier{suffix}": calibration.brier_score(probabilities, labels),
-    }
-    bins = calibration.calibration_bins(probabilities, labels)
-    run[f"reliability{suffix}"] = {
-        "upper": bins.upper,
-        "count": bins.count,
-        "confidence": bins.confidence,
-        "accuracy": bins.accuracy,
-    }
-    if not suffix:
-        interval = calibration.bootstrap_calibration(probabilities, labels)
-        # of a few samples the upper end, 2 × estimate minus a quantile, can lie beyond 1
-        run["test_ece_interval"] = [min(end, 1.0) for end in (interval.low, interval.high)]
-
-
-def add_class_accuracies(
-    final: Sequence[dict[str, Any]],
-    logits: Tensor,
-    labels: Tensor,
-    decisions: Sequence[Callable[[Tensor], Tensor]],
-) -> None:
-    """Add to each run the accuracy of each class, from logits ``[R, N, C]``.
-
-    It is that of the largest logit, and (``_link``) that of the decision of each run.
+    Example:
+        >>> class_accuracies(torch.tensor([[0, 1, 1, 1]]), torch.tensor([0, 0, 1, 1])).tolist()
+        [[0.5, 1.0]]
     """
     of_class = F.one_hot(labels).double()  # (N, C)
-    for run, run_logits, decide in zip(final, logits, decisions, strict=True):
-        predictions = {"": run_logits.argmax(1), "_link": decide(run_logits)}
-        for suffix, predicted in predictions.items():
-            correct = (predicted == labels).double()
-            run[f"class_accuracy{suffix}"] = (correct @ of_class / of_class.sum(0)).tolist()
-            run["metrics"][f"test_accuracy{suffix}"] = float(correct.mean())
+    return (predictions == labels).double() @ of_class / of_class.sum(0)
 
 
 # --- single samples through the epochs ---
@@ -303,10 +259,8 @@ def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, 
     ``conflict`` is ``[N]`` (bool), ``confidences`` ``[R, E, N]``.
 
     ``conflict_late`` is the share of pairs, of one sample in conflict and one of the others, in
-    which that in conflict is learnt later; a tie counts one half. ``conflict_delay`` is the mean
-    epoch at which those in conflict are learnt over that of the others, ``others_epoch``. Where
-    either sort is missing, or the others are learnt before the first epoch, there are only the
-    counts.
+    which that in conflict is learnt later; a tie counts one half. ``others_epoch`` is the mean
+    epoch at which the others are learnt. Where either sort is missing, there is neither.
     """
     epochs = confidences.shape[1]
     kept = []
@@ -315,18 +269,13 @@ def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, 
             torch.bincount(learnt[chosen], minlength=epochs + 1).double()
             for chosen in (conflict, ~conflict)
         )
-        summary: dict[str, Any] = {
-            "conflict_share": conflict.double().mean().item(),
-            "conflict_epoch_learnt_counts": late.long().tolist(),
-        }
-        if late.sum() > 0 and others[1:].sum() > 0:
+        summary = {"conflict_share": conflict.double().mean().item()}
+        if late.sum() > 0 and others.sum() > 0:
             earlier = others.cumsum(0) - others / 2  # others learnt before, and half of the ties
             number = torch.arange(epochs + 1, dtype=torch.float64)
-            mean_late, mean_others = ((number * c).sum() / c.sum() for c in (late, others))
             summary |= {
                 "conflict_late": ((late * earlier).sum() / late.sum() / others.sum()).item(),
-                "conflict_delay": (mean_late / mean_others).item(),
-                "others_epoch": mean_others.item(),
+                "others_epoch": ((number * others).sum() / others.sum()).item(),
             }
         kept.append(summary)
     return kept
@@ -340,12 +289,9 @@ def confidence_summaries(
     They were taken after 0 to E - 1 epochs.
 
     Samples are grouped by the run's own last confidence, and by that of the reference run: of the
-    same seed, with β nearest to 1. The ``single_confidence`` is that of twelve samples, evenly
-    spaced on a logarithmic scale of their rank in difficulty in the reference run, the hardest
-    first. ``epoch_learnt_counts`` are the samples learnt after 0, 1, … epochs, and never.
+    same seed, with β nearest to 1. ``never_learnt`` is the share of the samples that never are.
     """
-    _, epochs, samples = confidences.shape
-    ranks = torch.logspace(0, math.log10(samples), 12, dtype=torch.float64).round().long() - 1
+    epochs = confidences.shape[1]
     kept = []
     for seed, values, learnt in zip(seeds, confidences, epoch_learnt(confidences), strict=True):
         reference = min(
@@ -354,18 +300,11 @@ def confidence_summaries(
         )
         groups = difficulty_groups(values[-1])
         reference_groups = difficulty_groups(confidences[reference, -1])
-        single = confidences[reference, -1].argsort(stable=True)[ranks]
         kept.append(
             {
                 "group_confidence": _group_means(values, groups),
                 "reference_group_confidence": _group_means(values, reference_groups),
-                "single_confidence": _rounded(values[:, single].T),
-                "epoch_learnt_counts": torch.bincount(learnt, minlength=epochs + 1).tolist(),
                 "never_learnt": (learnt == epochs).double().mean().item(),
-                "median_epoch_learnt": learnt.double().median().item(),
-                "group_epoch_learnt": [
-                    learnt[groups == group].double().mean().item() for group in range(_GROUPS)
-                ],
             }
         )
     return kept
@@ -455,52 +394,3 @@ def angles_between(a: Tensor, b: Tensor) -> Tensor:
 def pairs(matrix: Tensor) -> Tensor:
     """Take the entries beside the diagonal, ``[..., K, K]`` to ``[..., K (K - 1)]``."""
     return matrix[..., ~torch.eye(matrix.shape[-1], dtype=torch.bool, device=matrix.device)]
-
-
-def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str, Tensor]:
-    """Measure the angles between features and the vectors of their own classes.
-
-    The features are ``[R, N, D]``, the vectors ``[R, C, D]``.
-
-    ``target_angle`` is the mean in radians ``[R]``, ``target_angle_counts`` the number of samples
-    between :data:`ANGLE_EDGES` ``[R, 36]``. A feature of length 0 counts as a right angle.
-    """
-    of_class = F.normalize(vectors.double(), dim=2)[:, labels]  # (R, N, D)
-    cosine = (F.normalize(features.double(), dim=2) * of_class).sum(2)
-    angles = torch.arccos(cosine.clamp(-1, 1))
-    counts = torch.stack(
-        [torch.histc(of_run, len(ANGLE_EDGES) - 1, 0.0, math.pi) for of_run in angles]
-    )
-    return {"target_angle": angles.mean(1), "target_angle_counts": counts.long()}
-
-
-def add_angles(
-    final: Sequence[dict[str, Any]],
-    history: Sequence[dict[str, Any]],
-    features: Tensor,
-    labels: Tensor,
-    vectors: Tensor,
-) -> None:
-    """Add to each run that did not diverge the angles of classes and of targets.
-
-    These are the angles between classes, and the histograms of the target angles after each
-    evaluated epoch.
-
-    ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two
-    class centres) and ``wc_intra`` (between vector and centre of a class), each a mean over classes
-    (ArcGrad, eq. 20 to 22; eq. 22 as its words have it).
-    """
-    centres = class_centres(features, labels, vectors.shape[1])
-    means = {
-        "w_inter": pairs(angles_between(vectors, vectors)).mean(-1),
-        "c_inter": pairs(angles_between(centres, centres)).mean(-1),
-        "wc_intra": angles_between(centres, vectors).diagonal(dim1=-2, dim2=-1).mean(-1),
-    }
-    measured = [entry for entry in history if "target_angle_counts" in entry]
-    for index, run in enumerate(final):
-        if not run["diverged"]:
-            run["metrics"] |= {name: float(values[index]) for name, values in means.items()}
-            run["target_angle_epochs"] = [entry["epoch"] for entry in measured]
-            run["target_angle_counts"] = [
-                entry["target_angle_counts"][index].tolist() for entry in measured
-            ]

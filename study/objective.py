@@ -1,10 +1,7 @@
-"""What a stack of runs minimises.
-
-It is gradient decay with a β for each run, or any other loss of the table.
-"""
+"""What a stack of runs minimises: a loss of the table, by its name."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -21,7 +18,6 @@ _MODULES: Mapping[str, Callable[..., nn.Module]] = {
     "CrossEntropyLoss": nn.CrossEntropyLoss,
     "FocalLoss": losses.FocalLoss,
     "GDCrossEntropyLoss": losses.GDCrossEntropyLoss,
-    "GaussianMixtureLoss": losses.GaussianMixtureLoss,
     "GeneralizedCrossEntropyLoss": losses.GeneralizedCrossEntropyLoss,
     "LargeMarginLoss": losses.LargeMarginLoss,
     "MultiClassHingeLoss": losses.MultiClassHingeLoss,
@@ -31,19 +27,13 @@ _MODULES: Mapping[str, Callable[..., nn.Module]] = {
 }
 """The modules that take their arguments alone, by their names in the table of losses."""
 
-_ANNEALED: Mapping[str, Callable[..., nn.Module]] = {
-    "LSoftmaxLoss": losses.LSoftmaxLoss,
-    "SphereFaceLoss": losses.SphereFaceLoss,
-}
-"""The modules that also take :func:`annealing`."""
-
 
 class StackLoss(nn.Module):
     """A loss of :mod:`gdlib.losses` for a stack of runs.
 
     Called with the outputs ``[R, N, K]`` of the last layer, the first C of which classify, class
-    indices ``[R, N]`` and one β for each run, which only :class:`GradientDecay` heeds; returns the
-    loss of every sample ``[R, N]``. What the loss remembers, such as centres or a scale for each
+    indices ``[R, N]`` and one β for each run, which it does not heed; returns the loss of every
+    sample ``[R, N]``. What the loss remembers, such as centres or a scale for each
     run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps
     centres, the training samples of each class are for :class:`Balanced`.
 
@@ -51,8 +41,8 @@ class StackLoss(nn.Module):
         >>> from study.losses import parse
         >>> loss_fn = StackLoss(parse("arcface 20 0"), classes=2)
         >>> cosines, labels = torch.tensor([[[0.1, 0.0]]]), torch.tensor([[0]])
-        >>> loss_fn(cosines, labels), loss_fn.logits(cosines)
-        (tensor([[0.1269]]), tensor([[[2., 0.]]]))
+        >>> loss_fn(cosines, labels)  # of the logits 2 and 0
+        tensor([[0.1269]])
     """
 
     def __init__(
@@ -80,47 +70,32 @@ class StackLoss(nn.Module):
         elif loss.name in CORRECTIONS:
             (beta,) = loss.numbers
             self.loss = Balanced(loss.name, beta, counts)
-        elif loss.kind.module in _ANNEALED:
-            self.loss = _ANNEALED[loss.kind.module](annealing=annealing, **arguments)
+        elif loss.kind.module == "SphereFaceLoss":
+            self.loss = losses.SphereFaceLoss(annealing=annealing, **arguments)
         else:
             self.loss = _MODULES[loss.kind.module](**arguments)
         constant = _constant_beta(loss)
         if constant is not None:  # the trainer can do it by hand
             self.beta_and_temperature = lambda beta: (constant, 1.0)
+            # M-Softmax is gradient decay plus its margin
+            self.constant = loss.numbers[0] if loss.name == "m-softmax" else 0.0
 
     def forward(self, outputs: Tensor, labels: Tensor, beta: Tensor | None = None) -> Tensor:
         """Compute the losses."""
-        values, *others = self.inputs(outputs)
-        return self._of_runs(self.loss, values, labels, *others)
-
-    def inputs(self, outputs: Tensor) -> tuple[Tensor, ...]:
-        """Split the outputs of the last layer into what the module takes beside the labels."""
-        values, rest = outputs[..., : self.classes], outputs[..., self.classes :]
+        logits, features = outputs[..., : self.classes], outputs[..., self.classes :]
+        inputs = [logits, labels]
         if self.name == "a-softmax":
-            return values, rest.norm(dim=-1)
-        if self.name == "lgm":
-            return (-values,)
-        return (values, rest) if rest.shape[-1] else (values,)
-
-    def logits(self, outputs: Tensor) -> Tensor:
-        """Return what the probabilities are the softmax of, ``[R, N, C]``; no margin is in it."""
-        inputs = self.inputs(outputs)
-        if not isinstance(self.loss, losses.Loss):
-            return inputs[0]
-        return self._of_runs(self.loss.logits, *inputs)
-
-    def _of_runs(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        """Apply a function of samples ``[N, ...]`` to those of all runs ``[R, N, ...]``."""
+            inputs.append(features.norm(dim=-1))
+        elif features.shape[-1]:
+            inputs.append(features)
         if self.knows_runs:
-            return function(*tensors)
-        runs_and_samples = tensors[0].shape[:2]
-        flat = [tensor.flatten(0, 1) for tensor in tensors]
-        return function(*flat).unflatten(0, runs_and_samples)
+            return self.loss(*inputs)
+        return self.loss(*(one.flatten(0, 1) for one in inputs)).unflatten(0, labels.shape)
 
 
 def _constant_beta(loss: Loss) -> float | None:
-    """Return the β of a loss that is a gradient decay; None for another one."""
-    if loss.name in ("softmax", "super-symmetry"):
+    """Return the β of a loss that is gradient decay plus a constant; None for another one."""
+    if loss.name == "softmax":
         return 1.0
     if loss.name == "gd":
         (beta,) = loss.numbers
@@ -210,77 +185,6 @@ class Balanced(nn.Module):
 def annealing(step: int) -> float:
     """Weigh the plain cosine beside the changed one.
 
-    The numbers are usual with L-Softmax and A-Softmax; both papers say only that the weight falls.
+    The numbers are usual with A-Softmax; its paper says only that the weight falls.
     """
     return max(5.0, 1500.0 / (1 + 0.1 * step))
-
-
-class GradientDecay:
-    r"""The gradient-decay cross-entropy of a stack.
-
-    It takes logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]`` to losses ``[R, N]``.
-
-    Args:
-        temperatures: τ of each run.
-        match_gradient: multiply the losses of a batch by one number for each run, which counts as a
-            constant, so that the gradients with respect to the target logits have the mean size
-            that β = 1 would give them at the same probabilities:
-
-            .. math:: \frac{\sum_i (1 - p_i)}{\sum_i (1 - p_i) / (1 + (\beta - 1)\, p_i)}.
-
-            It is a learning rate matched to β in every step. What β then does, it does by dividing
-            the gradient among the samples.
-
-    Example:
-        >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]]).requires_grad_()
-        >>> labels = torch.zeros(1, 2, dtype=torch.long)
-        >>> objective = GradientDecay([1.0], match_gradient=True)
-        >>> objective(logits, labels, torch.tensor([0.1])).sum().backward()
-        >>> p = torch.softmax(logits.detach(), 2)[..., 0]
-        >>> plain = (p - 1).sum()       # the sum that plain cross-entropy has
-        >>> torch.isclose(logits.grad[..., 0].sum(), plain)
-        tensor(True)
-    """
-
-    def __init__(self, temperatures: Sequence[float], *, match_gradient: bool = False) -> None:
-        varied = any(temperature != 1.0 for temperature in temperatures)
-        self.tau = torch.tensor(temperatures) if varied else None
-        self.match_gradient = match_gradient
-        if not match_gradient:  # the trainer can do it by hand
-            self.beta_and_temperature = lambda beta: (beta, 1.0 if self.tau is None else self.tau)
-
-    def __call__(self, logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-        """Compute the losses."""
-        samples = labels.shape[1]
-        temperature: float | Tensor = 1.0
-        if self.tau is not None:
-            # copied to the device once: a recorded step could not do it
-            self.tau = self.tau.to(logits)
-            temperature = self.tau.repeat_interleave(samples)
-        losses = gd_cross_entropy(
-            logits.flatten(0, 1),
-            labels.flatten(),
-            beta=beta.repeat_interleave(samples),
-            temperature=temperature,
-            reduction="none",
-        ).unflatten(0, labels.shape)
-        if not self.match_gradient:
-            return losses
-        factor = _matching_factor(self.logits(logits).detach(), labels, beta)
-        return losses * factor[:, None]
-
-    def logits(self, outputs: Tensor) -> Tensor:
-        """Return the outputs over τ, of which the probabilities are the softmax."""
-        return outputs if self.tau is None else outputs / self.tau.to(outputs)[:, None, None]
-
-
-def _matching_factor(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-    """Divide the sum of target gradients of plain cross-entropy by that of β.
-
-    The quotient is of each run, ``[R]``.
-    """
-    log_p = torch.log_softmax(logits, 2).gather(2, labels.unsqueeze(2)).squeeze(2)
-    p = log_p.exp()  # p_c, (R, N)
-    others = -torch.expm1(log_p)  # 1 - p_c, (R, N)
-    decayed = others / (others + beta[:, None] * p)  # 1 + (β - 1) p without cancellation
-    return others.sum(1) / decayed.sum(1).clamp(min=torch.finfo(decayed.dtype).tiny)

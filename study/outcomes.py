@@ -17,7 +17,6 @@ def read(*names: str) -> pd.DataFrame:
 
     - ``overconfidence``: mean confidence minus accuracy on the test set;
     - ``units`` of the first hidden layer (0 for a linear model), ``errors`` on the training set;
-    - ``lost`` and ``sure``: training samples with p ≤ 0.2 and with p > 0.8;
     - ``early_accuracy``: test accuracy, mean over the first quarter of the epochs;
     - ``early_cross_entropy`` of the training samples, mean over the first ten epochs;
     - ``oscillation``: deviation of the change of test accuracy from epoch to epoch, over the second
@@ -51,16 +50,7 @@ def _campaign(name: str) -> pd.DataFrame:
         same = softmax.reindex(pd.MultiIndex.from_frame(runs[["model", "seed"]]))
         runs["excess"] = runs["criterion_seconds"] - same["criterion_seconds"].to_numpy()
         runs["excess"] /= same["step_seconds"].to_numpy()
-    for more in (_of_bins(results.bins(name)), _of_curves(results.curves(name), runs)):
-        runs = runs.merge(more, on=_RUN, how="left")
-    return runs
-
-
-def _of_bins(bins: pd.DataFrame) -> pd.DataFrame:
-    if "count" not in bins:
-        return pd.DataFrame(columns=_RUN)
-    counts = bins[bins["name"] == "confidence_counts"].sort_values("bin").groupby(_RUN)["count"]
-    return counts.agg(lost="first", sure="last").reset_index()
+    return runs.merge(_of_curves(results.curves(name), runs), on=_RUN, how="left")
 
 
 def _of_curves(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

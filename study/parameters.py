@@ -209,9 +209,11 @@ def _consistent(values: Mapping[str, Any]) -> None:
     if other and "betas" in values and values["betas"] != [1]:
         raise ValueError(f"betas are for loss='gd'; with loss={values['loss']!r} set betas=[1]")
     if "datasets" in values and parse(values["loss"]).kind.head not in networks.MLP_HEADS:
-        raise ValueError(f"{values['loss']!r} needs a last layer that only image networks have")
-    if other and "betas" in values and parse(values["loss"]).kind.head != "linear":
-        raise ValueError(f"{values['loss']!r} is for cosines, which the networks here do not have")
+        raise ValueError(f"{values['loss']!r} needs a last layer that no network here has")
+    if other and "betas" in values:
+        kind = parse(values["loss"]).kind
+        if kind.head != "linear" or kind.with_features:
+            raise ValueError(f"{values['loss']!r} needs a last layer that no network here has")
     if values.get("labels", data.CLEAN) != data.CLEAN and (
         values["dataset"] != "cifar10" or values.get("label_noise")
     ):

@@ -20,14 +20,21 @@ from study.methods import Method
 METRICS = {
     "top1_accuracy": ("test_accuracy", 0.01),
     "accuracy": ("test_accuracy", 0.01),
-    "error_rate": ("test_accuracy", 1.0),
+    "error_rate": ("test_accuracy", 0.01),
     "top5_accuracy": ("test_top5_accuracy", 0.01),
     "train_accuracy": ("train_accuracy", 0.01),
     "ece": ("test_ece", 1.0),
-    "mce": ("test_mce", 1.0),
     "samples": ("lost", 1.0),
     "excess_time": ("excess", 0.01),
 } | {name: (name, 1.0) for name in ("w_inter", "wc_intra")}
+FIFTHS = {
+    "[0, 0.2]": "lost",
+    "(0.2, 0.4]": "fifth_2",
+    "(0.4, 0.6]": "fifth_3",
+    "(0.6, 0.8]": "fifth_4",
+    "(0.8, 1]": "sure",
+}
+"""Numbers of training samples by their confidence in the true class, as Table 1 counts them."""
 POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
 # By what the tables call them, and by divergence or paper where that says more: a loss with its
 # numbers, or a loss and the columns that have its numbers. A loss without its numbers in the paper
@@ -113,8 +120,9 @@ def printed() -> pd.DataFrame:
 
     Names and units are those of the results. The columns are ``paper``, ``dataset``, ``condition``
     (fewer samples, wrong labels or fewer epochs, in words), ``epochs`` (0 where they are the usual
-    ones), ``model``, ``method``, ``metric`` (such as ``test_ece``), ``value`` (accuracies as
-    shares) and ``source`` (such as ``AG, Table I``).
+    ones), ``model``, ``method``, ``schedule`` (its label), ``beta`` (where it is constant),
+    ``metric`` (such as ``test_ece``), ``value`` and ``sd`` (of accuracies as shares) and ``source``
+    (such as ``AG, Table I``).
     """
     rows = []
     for listed in tables().itertuples():
@@ -122,12 +130,13 @@ def printed() -> pd.DataFrame:
         for row in table(str(listed.paper), int(str(listed.number))).to_dict("records"):
             metric, factor = METRICS.get(str(row["metric"]), ("", 1.0))
             if metric == "lost":
-                metric = {"[0, 0.2]": "lost", "(0.8, 1]": "sure"}.get(str(row["interval"]), "")
+                metric = FIFTHS.get(str(row["interval"]), "")
             trained, after = method(row)
             if not metric or trained is None or row["value"] != row["value"]:
                 continue
-            error = row["metric"] == "error_rate"
-            value = 1 - row["value"] / 100 if error else row["value"] * factor
+            value = row["value"] * factor
+            if row["metric"] == "error_rate":
+                value = 1 - value
             conditions = [
                 words.format(row[name])
                 for name, words in _CONDITIONS.items()
@@ -141,8 +150,11 @@ def printed() -> pd.DataFrame:
                     "epochs": float(row["epochs"]) if row.get("epochs", 0) > 0 else 0.0,
                     "model": _MODELS.get(str(row["model"]), str(row["model"])),
                     "method": trained,
+                    "schedule": trained.label,
+                    "beta": trained.beta,
                     "metric": metric + after,
                     "value": round(value, 6),
+                    "sd": round(row["sd"] * factor, 6),
                     "source": source,
                 }
             )

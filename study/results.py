@@ -2,9 +2,8 @@
 
 A campaign has a row for each run in ``results/<campaign>.csv`` and a row for each job, with its
 parameters and where it ran, in ``results/jobs/<campaign>.csv``. What a run has at every epoch is in
-``results/curves/<campaign>.parquet``, what it has for every bin, class or fold in
-``results/bins/<campaign>.parquet``, and features that are drawn in ``results/points``. They are
-joined by the columns ``job`` and ``run``::
+``results/curves/<campaign>.parquet``, and features that are drawn are in ``results/points``. They
+are joined by the columns ``job`` and ``run``::
 
     from study import results
 
@@ -29,8 +28,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from study import ROOT
 from study.files import locked, plain, whole, write_whole
@@ -41,7 +38,7 @@ BUILD = Path("build") / "results"
 
 Row = dict[str, Any]
 
-LONG = ("curves", "bins", "points")
+LONG = ("curves", "points")
 TABLES = ("runs", "jobs", *LONG)
 
 _FIRST = {
@@ -88,8 +85,6 @@ _UNSAID: Mapping[str, Any] = {
 
 _OF_STACK = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
 _SEVERAL = (*_OF_STACK, "datasets", "models", "losses", "repetitions", "runs")
-_HARMFUL = re.compile(r"[<>&`$\\|\x00-\x1f\x7f\u2028\u2029]")
-"""What has a meaning in HTML or Markdown: no text of a table has it, so that a page is safe."""
 
 Stamp = tuple[Path, int, int, int]  # file, time of change, size, inode
 
@@ -125,14 +120,6 @@ def curves(name: str, folder: Path = FOLDER) -> pd.DataFrame:
     A set that was not evaluated at an epoch has no number there.
     """
     return _long("curves", name, folder)
-
-
-def bins(name: str, folder: Path = FOLDER) -> pd.DataFrame:
-    """Read what the runs of a campaign have for every bin, class or fold.
-
-    ``name`` says of what: of a reliability diagram, a histogram, an accuracy of each class.
-    """
-    return _long("bins", name, folder)
 
 
 def points(name: str, folder: Path = FOLDER) -> pd.DataFrame:
@@ -210,11 +197,9 @@ def _frame(path: Path) -> pd.DataFrame:
 
 
 def _value(cell: Any) -> Any:
-    """Read a cell: JSON, whose lists become tuples, or a text with nothing that a page runs."""
+    """Read a cell: JSON, whose lists become tuples, or a text."""
     if not isinstance(cell, str):
         return cell
-    if _HARMFUL.search(cell):
-        raise ValueError(f"the text {cell[:50]!r} has characters that no table has")
     return _tuple(json.loads(cell)) if cell[:1] in ("[", "{") else cell
 
 
@@ -227,8 +212,7 @@ def _long(table: str, name: str, folder: Path) -> pd.DataFrame:
     path = _path(folder, table, name)
     if not path.is_file():
         return pd.DataFrame({"job": [], "run": []})
-    found: pd.DataFrame = _parquet(path).to_pandas()
-    return found
+    return _parquet(path)
 
 
 def stamps(name: str, folder: Path = FOLDER) -> tuple[Stamp, ...]:
@@ -265,7 +249,7 @@ def write(path: str | os.PathLike[str], job: Row, runs: Sequence[Mapping[str, An
         path: the file.
         job: its page, its parameters, and where, when and with what it ran.
         runs: each with what it is known by; numbers under ``metrics``; ``curves``, lists by epoch;
-            and what :mod:`study.measures` gives for bins, classes and folds.
+            and features to draw under ``points``.
     """
     rows: dict[str, list[Row]] = {table: [] for table in TABLES[2:]}
     rows["runs"] = []
@@ -273,7 +257,6 @@ def write(path: str | os.PathLike[str], job: Row, runs: Sequence[Mapping[str, An
         key: Row = {"run": number}
         rows["runs"].append(key | _scalars(run))
         rows["curves"] += [key | row for row in _curves(run)]
-        rows["bins"] += [key | row for row in _bins(run)]
         drawn = run.get("points", {})
         rows["points"] += [
             key | {"point": point} | dict(zip(drawn, values, strict=True))
@@ -298,12 +281,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             shares = [run.get(name) for name in ("test_accuracy", "train_accuracy", "test_ece")]
             if any(share is not None and not 0 <= share <= 1 for share in shares):
                 raise ValueError(f"run {run['run']} has a share that is not between 0 and 1")
-        tables = {table: content[table] for table in ("job", "runs", *LONG)}
-        for row in (job, *(row for table in list(tables)[1:] for row in tables[table])):
-            for value in row.values():
-                if isinstance(value, (str, list, dict)):
-                    _value(_cell(value))
-        return tables
+        return {table: content[table] for table in ("job", "runs", *LONG)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise Unfit(
@@ -311,27 +289,12 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from None
 
 
-_BY_EPOCH = ("group_confidence", "reference_group_confidence", "single_confidence")
-_RELIABILITY = ("reliability", *(f"reliability_{how}" for how in ("temperature", "vector", "link")))
-_LISTS: Mapping[str, str] = {
-    "confidence_counts": "count",
-    "confidence_histogram": "count",
-    "epoch_learnt_counts": "count",
-    "conflict_epoch_learnt_counts": "count",
-    "group_epoch_learnt": "mean_epoch",
-    "class_accuracy": "accuracy",
-    "class_accuracy_link": "accuracy",
-    "fold_accuracies": "accuracy",
-}
-"""The column of ``bins`` that has the values of a list of a run."""
-_ANGLES = ("target_angle_epochs", "target_angle_counts")
+_BY_EPOCH = ("group_confidence", "reference_group_confidence")  # a list by epoch for each group
 
 
 def _scalars(run: Row) -> Row:
-    lists = {"metrics", "curves", "points", *_BY_EPOCH, *_RELIABILITY, *_LISTS, *_ANGLES}
+    lists = {"metrics", "curves", "points", *_BY_EPOCH}
     row = {name: value for name, value in run.items() if name not in lists}
-    if "test_ece_interval" in row:
-        row["test_ece_low"], row["test_ece_high"] = row.pop("test_ece_interval")
     if nested := [name for name, value in row.items() if isinstance(value, list | dict)]:
         raise ValueError(f"{nested[0]} of a run is a list, which the tables have no place for")
     if twice := set(row) & set(run["metrics"]):
@@ -351,27 +314,6 @@ def _curves(run: Row) -> list[Row]:
         for epoch, value in zip(axis, values, strict=True):
             rows[epoch][name] = value
     return [{"epoch": int(epoch)} | row for epoch, row in rows.items()]
-
-
-def _bins(run: Row) -> list[Row]:
-    rows: list[Row] = []
-    for name in _RELIABILITY:
-        diagram = run.get(name, {})
-        rows += [
-            {"name": name, "bin": number} | dict(zip(diagram, values, strict=True))
-            for number, values in enumerate(zip(*diagram.values(), strict=True))
-        ]
-    for name, column in _LISTS.items():
-        rows += [
-            {"name": name, "bin": number, column: value}
-            for number, value in enumerate(run.get(name, ()))
-        ]
-    for epoch, counts in zip(*(run.get(name, ()) for name in _ANGLES), strict=True):
-        rows += [
-            {"name": "target_angle_counts", "epoch": epoch, "bin": number, "count": count}
-            for number, count in enumerate(counts)
-        ]
-    return rows
 
 
 # -- adding ----------------------------------------------------------------------------------------
@@ -479,61 +421,33 @@ def _write_csv(table: str, path: Path, cells: pd.DataFrame) -> None:
     write_whole(path, cells[order].to_csv(index=False, lineterminator="\n"))
 
 
-def _appended(path: Path, kept: Sequence[str], rows: Sequence[Row]) -> pa.Table:
+def _appended(path: Path, kept: Sequence[str], rows: Sequence[Row]) -> pd.DataFrame:
     """Append rows to those of a long table that belong to some jobs."""
-    names = dict.fromkeys(key for row in rows for key in row)
-    more = pa.table({key: [row.get(key) for row in rows] for key in names})
+    more = pd.DataFrame(rows)
+    more = more.astype({name: float for name in more if more[name].isna().all()})
     if not path.is_file():
         return more
-    before = _parquet(path)
-    before = before.filter(pc.is_in(before["job"], pa.array(list(kept), pa.string())))
-    return pa.concat_tables([before, more], promote_options="permissive")
+    before = _of(_parquet(path), kept)
+    return pd.concat([before, more]) if len(before) else more
 
 
-def _parquet(path: Path) -> pa.Table:
-    """Read a long table, with the six digits of every number."""
+def _parquet(path: Path) -> pd.DataFrame:
+    """Read a long table."""
     try:
-        every = pq.read_table(path)
+        every = pd.read_parquet(path)
     except (OSError, pa.ArrowException) as error:
         raise _unfit(path, " ".join(str(error).split())[:200]) from error
-    for place, field in enumerate(every.schema):
-        if field.type == pa.float32():
-            texts = pc.cast(every.column(place), pa.string())  # the shortest that are the number
-            every = every.set_column(place, field.name, pc.cast(texts, pa.float64()))
-        elif pa.types.is_dictionary(field.type):
-            every = every.set_column(place, field.name, pc.cast(every.column(place), pa.string()))
-    return every
+    return every.astype(dict.fromkeys(every.select_dtypes("float32"), "float64"))
 
 
-def _write_parquet(path: Path, every: pa.Table) -> None:
-    """Write a long table, sorted; float32 holds six digits of a number of an ordinary size."""
-    keys = [
-        name
-        for name in ("job", "run", "name", "epoch", "bin", "point")
-        if name in every.column_names
-    ]
-    every = every.sort_by([(name, "ascending") for name in keys])
-    every = every.select([*keys, *sorted(set(every.column_names) - set(keys), key=_natural)])
-    for place, field in enumerate(every.schema):
-        if field.type == pa.float64():
-            narrow = pc.cast(every.column(place), pa.float32(), safe=False)
-            if _same(pc.cast(pc.cast(narrow, pa.string()), pa.float64()), every.column(place)):
-                every = every.set_column(place, field.name, narrow)
-    every = every.combine_chunks()
-    many = [  # different numbers, whose bytes are small in another order
-        field.name
-        for field in every.schema
-        if pa.types.is_floating(field.type) and len(every[field.name].unique()) > len(every) // 8
-    ]
-    few = [name for name in every.column_names if name not in many]
-    options = {"use_dictionary": few, "use_byte_stream_split": many, "write_statistics": False}
+def _write_parquet(path: Path, every: pd.DataFrame) -> None:
+    """Write a long table, sorted; float32 is as much as most of its numbers were computed in."""
+    keys = [name for name in ("job", "run", "epoch", "point") if name in every]
+    order = [*keys, *sorted({*map(str, every)} - {*keys}, key=_natural)]
+    every = every.sort_values(keys)[order]
+    every = every.astype(dict.fromkeys(every.select_dtypes("float64"), "float32"))
     with whole(path) as file:
-        pq.write_table(every, file, compression="zstd", compression_level=19, **options)
-
-
-def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    """Tell if two columns have the same numbers, gaps and NaN."""
-    return one.to_pandas().equals(other.to_pandas()) and one.is_null().equals(other.is_null())
+        every.to_parquet(file, index=False, compression="zstd")
 
 
 def _natural(name: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-/* Train two networks, one β apart: what is asked, said and pressed. Every element of the class
+/* Train two networks that differ only in β: what is asked, said and pressed. Every element of the class
    "twonets" becomes the figure. Needs twonets-arithmetic.js and twonets-drawing.js. Nothing moves
    before a button is pressed; where the reader asks for less motion, nothing moves by itself. */
 (() => {

@@ -1,4 +1,4 @@
-// Draws the picture of the figure "Train two networks, one β apart" for paper, for README.md and
+// Draws the picture of the figure "Train two networks that differ only in β" for paper, for README.md and
 // for readers without scripts, from the figure's own arithmetic and drawing:
 //   node book/tools/draw_twonets.mjs > book/_static/twonets.svg
 import { readFileSync } from "node:fs";

@@ -11,7 +11,7 @@ file;
 3. ``hub``: Parquet files of the same layout from the public hub, through ``huggingface_hub``.
 
 Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else
-``~/.cache/gdlib``), under the checksums of the files they came from, with a checksum of their own.
+``~/.cache/gdlib``), under the checksums of the files they came from.
 Images are trained on as floats, or as bytes that are made floats batch by batch.
 
 Tables of features come split (:func:`load`) or whole (:func:`table`), for a cross-validation with

@@ -111,18 +111,16 @@ def folds(
     labels: Tensor | Sequence[int],
     n_folds: int = 10,
     seed: int = 0,
-    stratified: bool = True,
     groups: Tensor | Sequence[int] | None = None,
 ) -> Tensor:
     """Deal the samples out to the folds of a cross-validation, at random.
 
     Returns the fold of each, ``[N]``, from 0.
 
-    Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of
-    each class in two folds. With groups, whose samples go into one fold (see
-    :func:`duplicate_groups`), the largest are dealt out first, each to the fold that has the fewest
-    of its classes so far (or the fewest samples, if not stratified), which makes the folds nearly
-    even.
+    Without groups, the sizes of two folds differ by one at most, and so do the numbers of each
+    class in two folds. With groups, whose samples go into one fold (see :func:`duplicate_groups`),
+    the largest are dealt out first, each to the fold that has the fewest of its classes so far,
+    which makes the folds nearly even.
 
     Example:
         >>> labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
@@ -150,8 +148,6 @@ def folds(
     # Not scikit-learn's splitters: for every UCI set their folds differ from those that the
     # committed records were measured on.
     generator = np.random.default_rng(seed)
-    if not stratified:
-        classes = np.zeros_like(classes)
     if groups is None:
         return torch.from_numpy(_dealt_one_by_one(classes, n_folds, generator))
     return torch.from_numpy(_dealt_by_group(classes, grouping, n_folds, generator))

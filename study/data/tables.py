@@ -36,13 +36,6 @@ UCI = {
 }
 """The UCI sets and the paper's names for them, in the order of ArcGrad's Table II."""
 
-NOMINAL: dict[str, tuple[str, ...]] = {
-    "uci/hayes-roth": ("age", "educational_level", "marital_status"),
-    "uci/teaching-assistant-evaluation": ("course_instructor", "course"),
-    "uci/wholesale-customers": ("Region",),
-}
-"""Columns of more than two values whose numbers are names: their order means nothing."""
-
 EMBEDDED_TABLES = ("iris", "wine", "breast_cancer")
 """The tables of scikit-learn. Its iris differs from UCI's file in two rows."""
 
@@ -74,7 +67,7 @@ def table_names() -> list[str]:
     return [*EMBEDDED_TABLES, *UCI]
 
 
-def table(name: str, *, categorical: str = "codes") -> Table:
+def table(name: str) -> Table:
     """Load a table of features by name, whole and unscaled, for a cross-validation.
 
     A UCI set is a CSV file: a header, the features, and the class in the last column, with as many
@@ -82,10 +75,7 @@ def table(name: str, *, categorical: str = "codes") -> Table:
     the files were made, as these counts imply; one that is left is refused.
 
     The paper does not say how it coded features that are no numbers. Its Table II counts one
-    feature for each column, so ``"codes"`` keeps the numbers of the file; ``"one-hot"`` gives each
-    category of the ``NOMINAL`` columns a feature of its own. Columns of two values, and ordered
-    ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding; y and n
-    become 1 and 0.
+    feature for each column, so the numbers of the file are kept; y and n become 1 and 0.
 
     Example:
         >>> iris = table("iris")
@@ -94,8 +84,6 @@ def table(name: str, *, categorical: str = "codes") -> Table:
     """
     if name not in table_names():
         raise ValueError(f"unknown table {name!r}; valid: {', '.join(table_names())}")
-    if categorical not in ("codes", "one-hot"):
-        raise ValueError(f"unknown coding {categorical!r}; valid: codes, one-hot")
     if name in EMBEDDED_TABLES:
         return embedded_table(name)
     file = local_folder() / f"{name}.csv"
@@ -109,7 +97,7 @@ def table(name: str, *, categorical: str = "codes") -> Table:
             "always work"
         )
     copy = f"sha256 {checksum(file)[:16]}"
-    header, values, labels = _read(file)
+    values, labels = _read(file)
     class_names = tuple(sorted(set(labels)))
     counted = (*values.shape, len(class_names))
     if counted != _size(name):
@@ -117,15 +105,6 @@ def table(name: str, *, categorical: str = "codes") -> Table:
             f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; "
             f"copy the file again"
         )
-    if (
-        categorical == "one-hot"
-    ):  # a nominal column becomes one for each value that occurs, 1 where it does
-        nominal = [column in NOMINAL.get(name, ()) for column in header]
-        columns = [
-            column == np.unique(column)[:, None] if coded else [column]
-            for coded, column in zip(nominal, values.T, strict=True)
-        ]
-        values = np.concatenate(columns).T
     features = torch.from_numpy(values.astype(np.float32))
     return Table(
         name,
@@ -165,8 +144,8 @@ def _size(name: str) -> tuple[int, ...]:
     return tuple(int(rows[metric]) for metric in ("instances", "features", "classes"))
 
 
-def _read(file: Path) -> tuple[list[str], NDArray[np.float64], list[str]]:
-    """Read the names of the columns, the numbers ``[N, D]`` and the classes ``[N]`` of a file.
+def _read(file: Path) -> tuple[NDArray[np.float64], list[str]]:
+    """Read the numbers ``[N, D]`` and the classes ``[N]`` of a file.
 
     The numbers are such as float32 can hold.
     """
@@ -198,4 +177,4 @@ def _read(file: Path) -> tuple[list[str], NDArray[np.float64], list[str]]:
         raise ValueError(
             f"{cell} is no number of float32, and not y or n; drop rows with missing values"
         )
-    return header[:-1], values, labels.tolist()
+    return values, labels.tolist()

@@ -33,6 +33,6 @@ def fifths(curves: pd.DataFrame) -> HTML:
 
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return HTML(
-        '<div class="fifths">A slider over the epochs stands here where scripts run.'
+        '<div class="fifths">With JavaScript enabled, a slider over the epochs appears here.'
         f'<script type="application/json">{text}</script></div>'
     )

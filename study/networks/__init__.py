@@ -3,15 +3,11 @@
 Each image network is a plain module for one run, and :func:`image_stack` makes a stack of them.
 """
 
-from study.networks.headed import HEADS as HEADS
 from study.networks.headed import MLP_HEADS as MLP_HEADS
-from study.networks.headed import Head as Head
 from study.networks.headed import HeadedMLP as HeadedMLP
-from study.networks.headed import class_vectors as class_vectors
 from study.networks.headed import perceptrons as perceptrons
 from study.networks.headed import super_symmetric_projection as super_symmetric_projection
 from study.networks.headed import super_symmetry_penalty as super_symmetry_penalty
-from study.networks.headed import with_heads as with_heads
 from study.networks.images import IMAGE_NETWORKS as IMAGE_NETWORKS
 from study.networks.images import STEMS as STEMS
 from study.networks.images import FastNetwork as FastNetwork

@@ -1,18 +1,16 @@
-"""Last layers that margin losses need, on perceptrons and image networks, and class vectors."""
+"""Perceptrons with the last layers that margin losses need, and super-symmetric class vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gdlib import heads
-from gdlib.models import ModuleStack, RunModel, StackedMLP
-from study.networks.images import ImageNetwork
+from gdlib.models import RunModel, StackedMLP
 
-HEADS = ("linear", "super-symmetric", "cosine", "normed", "gaussian")
 MLP_HEADS = ("linear", "cosine")
 
 
@@ -99,144 +97,6 @@ class HeadedMLP(RunModel):
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, ``[R, N, D]``."""
         return self.layers.features(inputs)
-
-
-class Head(nn.Module):
-    r"""The last layer of one run, with first weights of a given linear layer.
-
-    So runs that differ in it alone start alike. The kinds are
-
-    * ``linear``: logits :math:`w_c^T h + b_c`;
-    * ``super-symmetric``: the same with class vectors that
-      :func:`super_symmetric_projection` holds to a simplex;
-    * ``cosine``: :math:`\cos\theta_c`, see :class:`gdlib.heads.CosineLinear`;
-    * ``normed``: :math:`w_c^T h`, followed by :math:`\lVert w_c \rVert \lVert h \rVert`, see
-      :class:`gdlib.heads.NormedLinear`;
-    * ``gaussian``: :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see
-      :class:`gdlib.heads.GaussianMixtureHead`.
-
-    It maps features ``[N, D]`` to ``[N, K]``; the first C outputs classify.
-
-    Args:
-        layer: linear layer whose weight and bias it starts with.
-        kind: one of :data:`HEADS`.
-        bias: keep the bias, where the kind has one.
-        with_features: append the features to the output.
-    """
-
-    def __init__(
-        self, layer: nn.Linear, kind: str, *, bias: bool = True, with_features: bool = False
-    ) -> None:
-        super().__init__()
-        if kind not in HEADS:
-            raise ValueError(f"unknown head {kind!r}; valid: {', '.join(HEADS)}")
-        self.kind, self.with_features = kind, with_features
-        classes, features = layer.weight.shape
-        special = {
-            "cosine": heads.CosineLinear,
-            "normed": heads.NormedLinear,
-            "gaussian": heads.GaussianMixtureHead,
-        }
-        with torch.random.fork_rng(devices=[]):
-            plain = nn.Linear(features, classes, bias=bias and layer.bias is not None)
-            made: nn.Module = special[kind](features, classes) if kind in special else plain
-        self.layer = made.to(layer.weight)  # its device and type
-        with torch.no_grad():
-            self._stored.copy_(layer.weight)
-            if isinstance(self.layer, nn.Linear) and self.layer.bias is not None:
-                self.layer.bias.copy_(layer.bias)
-
-    @property
-    def _stored(self) -> Tensor:
-        return cast(Tensor, self.layer.means if self.kind == "gaussian" else self.layer.weight)
-
-    @property
-    def vectors(self) -> Tensor:
-        """Return the class vectors, ``[C, D]``: of the kind ``super-symmetric`` the projected."""
-        if self.kind == "super-symmetric":
-            return super_symmetric_projection(self._stored)
-        return self._stored
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Compute the outputs."""
-        outputs: Any
-        if self.kind == "super-symmetric":
-            outputs = self._super_symmetric(features)
-        else:
-            outputs = self.layer(features)
-        if not isinstance(outputs, Tensor):
-            outputs = -outputs[0] if self.kind == "gaussian" else torch.cat(outputs, -1)
-        return torch.cat([outputs, features], -1) if self.with_features else cast(Tensor, outputs)
-
-    def _super_symmetric(self, features: Tensor) -> Tensor:
-        """Compute logits of the projected class vectors; in training they become the layer's."""
-        vectors = self.vectors.detach()
-        if self.training:
-            # by data: a second forward pass before the backward pass changes last bits alone
-            self._stored.data.copy_(vectors)
-            vectors = self._stored
-        return nn.functional.linear(features, vectors, cast(nn.Linear, self.layer).bias)
-
-
-def with_heads(
-    stack: ModuleStack, kind: str, *, bias: bool = True, with_features: bool = False
-) -> ModuleStack:
-    """Replace the last layer of every image network of a stack, in place; returns the stack.
-
-    Args:
-        stack: image networks of :mod:`study.networks`, whose last layers are linear.
-        kind: as in :class:`Head`.
-        bias: keep the bias of the last layer, where the kind has one.
-        with_features: let the outputs carry the features behind the logits, as :class:`Head` does.
-
-    Raises:
-        TypeError: for a stack of other modules, and for last layers that are no linear layers.
-        ValueError: for an unknown kind.
-
-    Example:
-        >>> from study.networks import image_stack
-        >>> stack = with_heads(image_stack("resnet18", seeds=[0], classes=10, width=0.25), "cosine")
-        >>> bool((stack(torch.zeros(1, 4, 3, 32, 32)).abs() <= 1).all())
-        True
-    """
-    networks = [copy for copy in getattr(stack, "copies", ()) if isinstance(copy, ImageNetwork)]
-    linear = [one for one in networks if isinstance(one.classifier, nn.Linear)]
-    if not isinstance(stack, ModuleStack) or len(linear) < len(stack.copies):
-        raise TypeError(
-            "with_heads takes a stack of image networks of study.networks with a linear last layer "
-            "(image_stack makes one), and only once"
-        )
-    for network in linear:
-        network.classifier = Head(
-            cast(nn.Linear, network.classifier), kind, bias=bias, with_features=with_features
-        )
-    return stack
-
-
-def class_vectors(model: RunModel) -> Tensor:
-    """Return the vectors of the last layer that stand for the classes, ``[R, C, D]``.
-
-    Raises:
-        TypeError: for a model whose last layer is not known.
-    """
-    if isinstance(model, HeadedMLP):
-        model = model.layers
-    if isinstance(model, StackedMLP):
-        return model.weights[-1].mT
-    if isinstance(model, ModuleStack) and all(
-        isinstance(copy, ImageNetwork) for copy in model.copies
-    ):
-        layers = [cast(ImageNetwork, copy).classifier for copy in model.copies]
-        return torch.stack(
-            [
-                layer.vectors if isinstance(layer, Head) else cast(Tensor, layer.weight)
-                for layer in layers
-            ]
-        )
-    raise TypeError(
-        f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and "
-        "image networks of study.networks"
-    )
 
 
 def super_symmetry_penalty(weight: Tensor) -> Tensor:

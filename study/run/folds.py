@@ -15,7 +15,7 @@ from study import data
 def of_folds(
     history: Sequence[Mapping[str, Any]], table: data.Table, seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Gather what is recorded of each seed: means over its folds, and the folds.
+    """Gather what is recorded of each seed: means over its folds.
 
     Args:
         history: what :func:`gdlib.train.train` returned, with ``test_accuracy``,
@@ -39,7 +39,6 @@ def of_folds(
             "seed": seed,
             "metrics": {name: values[-1, index].mean() for name, values in curves.items()}
             | {"diverged_folds": int(diverged[index])},
-            "fold_accuracies": curves["test_accuracy"][-1, index],
             "curves": {"epoch": [entry["epoch"] for entry in measured]}
             | {name: values[:, index].mean(1) for name, values in curves.items()},
         }

@@ -226,7 +226,7 @@ def parameters_of_run(model: RunModel) -> int:
 def named_loss(name: str, stack: RunModel, labels: Tensor) -> RunLoss:
     """Make a loss by its name, such as ``"gce 0.7"``, for a stack that is trained on labels."""
     counts = torch.bincount(labels)
-    features = networks.class_vectors(stack).shape[2]
+    features = stack.layers.weights[-1].shape[1] if isinstance(stack, networks.HeadedMLP) else 0
     loss = StackLoss(parse(name), len(counts), counts=counts, runs=stack.runs, features=features)
     return RunLoss(loss)
 

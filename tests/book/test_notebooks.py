@@ -135,8 +135,8 @@ def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path, kernel: st
     assert asked_of(page) <= {*written["job"], *written["runs"][0], *DERIVED}
 
 
-DERIVED = ("units", "momentum", "match_gradient", "loss")
-"""From `hidden`; and what has its default in the rows of a page that does not say it."""
+DERIVED = ("units", "momentum", "match_gradient", "loss", "job")
+"""From `hidden`; what has its default in the rows of a page that does not say it; a job's name."""
 
 
 def asked_of(page: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""The figure "Train two networks, one β apart": it computes as gdlib does and says what it saw."""
+"""The figure "Train two networks that differ only in β" computes as gdlib does, and says so."""
 
 from __future__ import annotations
 

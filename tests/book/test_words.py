@@ -30,7 +30,6 @@ PAGES = [
     ROOT / "README.md",
     *sorted(path for folder in ("book", "notebooks") for path in (ROOT / folder).rglob("*.md")),
 ]
-PAGES.remove(ROOT / "book" / "history.md")  # it quotes
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

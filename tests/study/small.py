@@ -24,13 +24,6 @@ def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
     return {
         "diverged": False,
         "metrics": {"test_accuracy": accuracy, "train_accuracy": accuracy},
-        "confidence_counts": [4, 6],
-        "reliability": {
-            "upper": [0.5, 1.0],
-            "count": [0, 5],
-            "confidence": [None, 0.7],
-            "accuracy": [None, accuracy],
-        },
         "curves": {
             "epoch": list(range(epochs + 1)),
             "test_accuracy": curve,

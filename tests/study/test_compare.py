@@ -34,6 +34,7 @@ def test_difference_and_interval_are_welchs():
 def test_paired_runs_share_their_seeds():
     row = c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 1}, paired="seed").iloc[0]
     ends = stats.ttest_rel([0.90, 0.92, 0.94], [0.90, 0.91, 0.89]).confidence_interval()
+    assert (row["n"], row["n_than"]) == (3, 3)  # pairs: the fourth run has no partner
     assert np.allclose([row["low"], row["high"]], [ends.low, ends.high])
 
 
@@ -64,6 +65,17 @@ def test_method_without_runs_is_not_run():
     assert c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 5}).iloc[0]["word"] == "not run"
 
 
+@pytest.mark.parametrize("runs", [[0.95], [0.95, 0.97, 0.96]])
+def test_a_method_with_one_run_has_a_difference_and_no_interval(runs):
+    one = runs_of({0.1: runs, 1.0: [0.9]})
+    decided = c.claim("β = 0.1 is better", one, "accuracy", better={"beta": 0.1}, than={"beta": 1})
+    row = decided.comparison.iloc[0]
+    assert row["difference"] == pytest.approx(np.mean(runs) - 0.9)
+    assert np.isnan(row[["low", "high", "p"]].astype(float)).all() and row["word"] == "open"
+    shown = decided.table().iloc[0]
+    assert shown["n"].split() == [f"{len(runs)},", "1"] and "[" not in shown["difference [95 %]"]
+
+
 def test_constant_beta_is_no_warm_up_that_ends_there():
     warm = TWO[TWO["beta"] == 1].assign(schedule="warm-up 0.1→1", accuracy=0.0)
     with_warm = pd.concat([TWO, warm])
@@ -86,6 +98,7 @@ def test_threshold_and_difference_of_two_methods():
     row = c.compare(TWO, "accuracy", {"beta": 1}, 0.5).iloc[0]
     ends = stats.ttest_1samp([0.90, 0.91, 0.89], 0.5).confidence_interval()
     assert np.allclose([row["low"], row["high"]], np.array([ends.low, ends.high]) - 0.5)
+    assert (row["n"], row["n_than"]) == (3, None)
     gain = {"minus": [{"beta": 0.1}, {"beta": 1}]}
     row = c.compare(TWO, "accuracy", gain, 0.0).iloc[0]
     alone = c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 1}).iloc[0]
@@ -141,3 +154,20 @@ def test_effects_of_the_papers_come_from_their_tables():
     effects = ledger.effects(ledger.entries()["E6"])
     assert len(effects) == 8  # four networks in two versions
     assert np.median(effects) == pytest.approx(0.004)
+
+
+def test_a_job_that_is_made_again_with_todays_page_joins_no_other_claim():
+    # every page follows samples now: what the curves have does not tell the jobs apart
+    for name, variant in {"E2": "activation", "B8": "units"}.items():
+        runs = ledger.runs_of(ledger.entries()[name])
+        assert not runs.duplicated([variant, "beta", "seed"]).any()
+
+
+def test_a_text_of_a_table_is_no_html_on_a_page():
+    one = runs_of({1.0: [0.90, 0.91, 0.89]}, kind="<img src=x onerror=alert(1)>")
+    harmful = one.assign(schedule="<script>alert(1)</script>")
+    decided = c.claim(
+        *("A script is better", harmful, "accuracy"),
+        better={"schedule": "<script>alert(1)</script>"}, than=0.5, variant=["kind"],
+    )  # fmt: skip
+    assert "<script" not in decided._repr_html_() and "<img" not in decided._repr_html_()

@@ -78,34 +78,6 @@ class TestTable:
         assert table.class_names == ("-1", "no", "yes")
         assert table.features.tolist() == [[1, 2.5, 1], [-1, 1000, 0], [1, 2.5, 0], [0, 0, 1]]
 
-    def test_one_hot(self, folder, monkeypatch):
-        assert torch.equal(
-            data.table("uci/haberman", categorical="one-hot").features,
-            data.table("uci/haberman").features,
-        )
-        sized(monkeypatch, 3, 2, 2)
-        write(folder, " Region ,Fresh,class\n3,7,1\n1,8,2\n3,9,1\n", "wholesale-customers")
-        table = data.table("uci/wholesale-customers", categorical="one-hot")
-        assert table.features.tolist() == [[0, 1, 7], [1, 0, 8], [0, 1, 9]]
-        assert data.table("uci/wholesale-customers").features.tolist() == [[3, 7], [1, 8], [3, 9]]
-
-    def test_checksums(self, folder):
-        file = folder / "uci" / "haberman.csv"
-        (folder / "SHA256SUMS").write_text(
-            f"{hashlib.sha256(file.read_bytes()).hexdigest()}  uci/haberman.csv\n"
-        )
-        assert len(data.table("uci/haberman").labels) == 4
-        file.write_text(SMALL.replace("2.5", "2.6"))
-        with pytest.raises(
-            ValueError, match="haberman.csv is damaged: its SHA-256 is .* copy the file again"
-        ):
-            data.table("uci/haberman")
-        (folder / "SHA256SUMS").write_text("nonsense\n")
-        with pytest.raises(
-            ValueError, match="SHA256SUMS, line 1: a SHA-256 and a path expected, not 'nonsense'"
-        ):
-            data.table("uci/haberman")
-
     def test_a_damaged_file_is_named(self, folder, subtests):
         for text, message in [
             ("", "is no CSV file with a header"),
@@ -151,8 +123,6 @@ class TestTable:
             "valid: iris, wine, breast_cancer, uci/pima-indians-diabetes",
         ):
             data.table("haberman")
-        with pytest.raises(ValueError, match="unknown coding 'binary'; valid: codes, one-hot"):
-            data.table("iris", categorical="binary")
 
     def test_embedded(self):
         for name, size, features, classes in [
@@ -204,37 +174,32 @@ class TestFolds:
     @given(
         st.lists(st.integers(0, 4), min_size=2, max_size=80),
         st.integers(0, 1_000),
-        st.booleans(),
         st.data(),
     )
-    def test_even(self, labels, seed, stratified, drawn):
+    def test_even(self, labels, seed, drawn):
         n_folds = drawn.draw(st.integers(2, len(labels)))
         labels = torch.tensor(labels)
-        fold = data.folds(labels, n_folds, seed, stratified)
+        fold = data.folds(labels, n_folds, seed)
         assert fold.dtype == torch.int64 and fold.shape == labels.shape
         sizes = np.bincount(fold, minlength=n_folds)
         assert len(sizes) == n_folds and sizes.max() - sizes.min() <= 1
-        if stratified:
-            assert np.ptp(counts_by_fold(labels, fold, n_folds), axis=0).max() <= 1
+        assert np.ptp(counts_by_fold(labels, fold, n_folds), axis=0).max() <= 1
 
     @settings(max_examples=50)
     @given(
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), min_size=4, max_size=80),
         st.integers(0, 99),
-        st.booleans(),
         st.data(),
     )
-    def test_groups_are_not_torn_apart(self, samples, seed, stratified, drawn):
+    def test_groups_are_not_torn_apart(self, samples, seed, drawn):
         labels, groups = torch.tensor(samples).T
         number = len(groups.unique())
         if number < 2:
             return
         n_folds = drawn.draw(st.integers(2, number))
-        fold = data.folds(labels, n_folds, seed, stratified, groups)
+        fold = data.folds(labels, n_folds, seed, groups)
         assert fold.unique().tolist() == list(range(n_folds))
         assert all(len(fold[groups == group].unique()) == 1 for group in groups.unique())
-        if not stratified:
-            assert np.ptp(np.bincount(fold)) <= np.bincount(groups).max()
 
     def test_groups_of_one_are_stratified_as_well(self):
         labels = torch.tensor([0] * 50 + [1] * 23 + [2] * 17)
@@ -255,7 +220,7 @@ class TestFolds:
     def test_seeds(self):
         labels = torch.arange(60) % 3
         groups = torch.arange(60) // 2
-        for options in ({}, {"stratified": False}, {"groups": groups}):
+        for options in ({}, {"groups": groups}):
             one, same, other = (data.folds(labels, 10, seed, **options) for seed in (0, 0, 1))
             assert torch.equal(one, same) and not torch.equal(one, other)
 
@@ -269,7 +234,7 @@ class TestFolds:
     def test_samples_fall_independently(self):
         together = sum(
             int(fold[0] == fold[1])
-            for fold in (data.folds(torch.zeros(20), 10, seed, False) for seed in range(2_000))
+            for fold in (data.folds(torch.zeros(20), 10, seed) for seed in range(2_000))
         )
         assert abs(together / 2_000 - 1 / 19) < 0.02
 
@@ -372,17 +337,6 @@ class TestRealTables:
             len(fold[groups == group].unique()) == 1 for group in range(int(groups.max()) + 1)
         )
         assert np.ptp(np.bincount(fold)) <= 6
-
-    def test_one_hot(self, uci):
-        wide = data.table("uci/teaching-assistant-evaluation", categorical="one-hot")
-        assert (
-            wide.features.shape == (151, 3 + 25 + 26) and (wide.features[:, 1:52].sum(1) == 2).all()
-        )
-        assert data.table("uci/hayes-roth", categorical="one-hot").features.shape == (160, 12)
-        assert data.table("uci/wholesale-customers", categorical="one-hot").features.shape == (
-            440,
-            9,
-        )
 
     def test_iris_differs_from_that_of_scikit_learn_in_two_rows(self, uci):
         differ = (data.table("uci/iris").features != data.table("iris").features).any(1)

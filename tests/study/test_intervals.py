@@ -16,9 +16,9 @@ CLAIMS = yaml.safe_load((ROOT / "book/claims.yml").read_text("utf-8"))["claims"]
 DEFAULTS = {"match_gradient": False, "validation_size": 0, "labels": "clean", "angles": False}
 
 
-def numbers(run, curve, lost):
+def numbers(run, curve):
     """What the tables have no column for, of one run."""
-    more = {"lost": lost, "overconfidence": run.test_confidence - run.test_accuracy}
+    more = {"overconfidence": run.test_confidence - run.test_accuracy}
     more["errors"] = round((1 - run.train_accuracy) * run.train_samples)
     tested = curve["test_accuracy"].dropna() if "test_accuracy" in curve else pd.Series()
     if len(tested) == run.epochs + 1:
@@ -45,12 +45,10 @@ def campaign(name):
     if "test_confidence" not in runs:
         return runs
     runs["units"] = runs["hidden"].str.extract(r"\[(\d*)")[0].replace("", "0").astype(int)
-    files = [ROOT / "results" / part / f"{name}.parquet" for part in ("curves", "bins")]
-    curves, bins = map(pd.read_parquet, files)
-    lost = bins.query("name == 'confidence_counts' and bin == 0").set_index(KEYS)["count"]
+    curves = pd.read_parquet(ROOT / f"results/curves/{name}.parquet")
     curve_of = dict(list(curves.sort_values("epoch").groupby(KEYS)))
     each = zip(runs.itertuples(), zip(runs["job"], runs["run"], strict=True), strict=True)
-    rows = [numbers(run, curve_of.get(key, {}), lost.get(key)) for run, key in each]
+    rows = [numbers(run, curve_of.get(key, {})) for run, key in each]
     return runs.join(pd.DataFrame(rows, index=runs.index))
 
 

@@ -14,11 +14,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import functional
-from gdlib.functional import gd_cross_entropy
 from study.losses import LOSSES, parse
 from study.methods import method_name
-from study.networks import HEADS
-from study.objective import CORRECTIONS, Balanced, GradientDecay, StackLoss
+from study.networks import MLP_HEADS
+from study.objective import CORRECTIONS, Balanced, StackLoss
 
 CLASSES, WIDTH = 4, 6
 LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
@@ -35,7 +34,11 @@ NUMBERS = {
     **{"guarded-adacos": "0.98", "arcgrad": "10", "gce": "0.7", "poly1": "1", "focal": "2"},
     **dict.fromkeys(CORRECTIONS, "0.1"),
 }
-TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in LOSSES]
+TEXTS = [
+    f"{name} {NUMBERS.get(name, '')}".strip()
+    for name, kind in LOSSES.items()
+    if kind.head in MLP_HEADS
+]
 BETA = torch.ones(2)
 
 
@@ -49,10 +52,6 @@ def outputs(text: str) -> Tensor:
     values = draw(2, 5, CLASSES)
     if chosen.head == "cosine":
         values = torch.tanh(values)
-    elif chosen.head == "gaussian":
-        values = -values.square()
-    elif chosen.head == "normed":
-        values = torch.cat([values, values.abs() + 1], 2)
     return torch.cat([values, draw(2, 5, WIDTH, seed=1)], 2) if chosen.with_features else values
 
 
@@ -72,7 +71,6 @@ class TestAgainstTheFunctions:
     def test_losses_of_single_samples(self, subtests):
         for text, loss, options in [
             ("softmax", F.cross_entropy, {}),
-            ("super-symmetry", F.cross_entropy, {}),
             ("label-smoothing 0.3", F.cross_entropy, {"label_smoothing": 0.3}),
             ("hinge", functional.multi_class_hinge, {}),
             ("modified", functional.soft_margin_cross_entropy, {"margin": 1.0}),
@@ -99,43 +97,27 @@ class TestAgainstTheFunctions:
             ("m-softmax 0.5", functional.soft_margin_cross_entropy, {"margin": 0.5}),
             ("arcface 20 0.1", functional.arcface_cross_entropy, {"scale": 20.0, "margin": 0.1}),
             ("arcgrad 10", functional.arcgrad_cross_entropy, {"scale": 10.0}),
-            (
-                "lgm 0.3 0.1",
-                functional.gaussian_mixture_cross_entropy,
-                {"margin": 0.3, "likelihood_weight": 0.1},
-            ),
         ]:
             with subtests.test(text):
                 given = outputs(text)
-                expected = of_every_run(
-                    loss, -given if text.startswith("lgm") else given, **options
-                )
+                expected = of_every_run(loss, given, **options)
                 torch.testing.assert_close(loss_of(text)(given, LABELS, BETA), expected)
 
-    def test_the_margin_comes_in_with_the_steps(self, subtests):
-        for name in ("l-softmax", "a-softmax"):
-            with subtests.test(name):
-                self.hold_margin(name)
-
-    def hold_margin(self, name: str) -> None:
-        given, loss = outputs(f"{name} 4"), loss_of(f"{name} 4")
-        values, rest = given[..., :CLASSES], given[..., CLASSES:]
+    def test_the_margin_comes_in_with_the_steps(self):
+        given, loss = outputs("a-softmax 4"), loss_of("a-softmax 4")
+        cosines, lengths = given[..., :CLASSES], given[..., CLASSES:].norm(dim=2)
         for step, annealing in ((0, 1500.0), (1, 1500 / 1.1), (2, 1500 / 1.2), (10**6, 5.0)):
             if step > 2:  # long after: the weight of the plain cosine is 5 and stays
                 assert int(loss.loss.steps) == 3
                 loss.loss.steps.fill_(step)
-            if name == "a-softmax":
-                more = [{"scale": norms} for norms in rest.norm(dim=2)]
-                function = functional.sphereface_cross_entropy
-            else:
-                more = [{"norms": norms} for norms in rest]
-                function = functional.l_softmax_cross_entropy
-            options = {"margin": 4, "annealing": annealing, "reduction": "none"}
-            expected = torch.stack(
-                [
-                    function(of_run, labels, **of_loss, **options)
-                    for of_run, of_loss, labels in zip(values, more, LABELS, strict=True)
-                ]
+            expected = of_every_run(
+                lambda values, labels, length, weight=annealing, **options: (
+                    functional.sphereface_cross_entropy(
+                        values, labels, scale=length, margin=4, annealing=weight, **options
+                    )
+                ),
+                cosines,
+                lengths,
             )
             torch.testing.assert_close(loss(given, LABELS, BETA), expected)
 
@@ -171,14 +153,12 @@ class TestAgainstTheFunctions:
     def test_adacos_sets_its_scale_batch_by_batch_and_run_by_run(self):
         given, loss = outputs("adacos"), loss_of("adacos")
         scale = torch.full((2,), math.sqrt(2) * math.log(CLASSES - 1))
-        torch.testing.assert_close(loss.logits(given), scale[0] * given)
         for _ in range(2):
             scale = functional.adacos_scale(given, LABELS, scale)
             torch.testing.assert_close(
                 loss(given, LABELS, BETA),
                 of_every_run(F.cross_entropy, scale[:, None, None] * given),
             )
-        torch.testing.assert_close(loss.logits(given), scale[:, None, None] * given)
         assert scale[0] != scale[1]
         guarded = loss_of("guarded-adacos 5")
         guarded(outputs("adacos"), LABELS, BETA)
@@ -193,48 +173,7 @@ class TestAgainstTheFunctions:
         assert cosine.grad.abs().max() > 0.01
 
 
-class TestLogits:
-    def test_there_is_one_for_each_class_and_the_largest_is_the_largest_output(self, subtests):
-        for text in TEXTS:
-            with subtests.test(text):
-                given = outputs(text)
-                found = loss_of(text).logits(given)
-                assert found.shape == (2, 5, CLASSES) and torch.isfinite(found).all()
-                assert text.startswith("a-softmax") or torch.equal(
-                    found.argmax(2), given[..., :CLASSES].argmax(2)
-                )
-
-    def test_without_a_margin_the_loss_is_their_cross_entropy(self, subtests):
-        """So what is called a probability is the one that the loss is made of."""
-        plain = [
-            "softmax",
-            "gd 1",
-            "poly1 0",
-            "m-softmax 0",
-            "arcface 20 0",
-            "arcgrad 10",
-            "label-smoothing 0",
-            "lgm 0 0",
-            "l-softmax 1",
-            "a-softmax 1",
-        ]
-        for text in plain:
-            with subtests.test(text):
-                given, loss = outputs(text), loss_of(text)
-                expected = of_every_run(F.cross_entropy, loss.logits(given))
-                torch.testing.assert_close(
-                    loss(given, LABELS, BETA), expected, rtol=1e-4, atol=1e-5
-                )
-
-    def test_a_softmax_has_the_length_of_the_feature_for_its_scale(self):
-        given = outputs("a-softmax 4")
-        found = loss_of("a-softmax 4").logits(given)
-        torch.testing.assert_close(
-            found, given[..., :CLASSES] * given[..., CLASSES:].norm(dim=2, keepdim=True)
-        )
-
-
-REMEMBER = ("center", "l-softmax", "a-softmax", "adacos", "guarded-adacos")
+REMEMBER = ("center", "a-softmax", "adacos", "guarded-adacos")
 
 
 class TestMemory:
@@ -248,55 +187,6 @@ class TestMemory:
                 other.load_state_dict(loss.state_dict())
                 assert bool(loss.state_dict()) == (text.split()[0] in REMEMBER)
                 assert torch.equal(loss(given, LABELS, BETA), other(given, LABELS, BETA))
-
-
-class TestMatchedGradient:
-    def test_mean_target_gradient_is_that_of_cross_entropy(self):
-        generator = torch.Generator().manual_seed(0)
-        logits = (
-            3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)
-        ).requires_grad_()
-        labels = torch.randint(0, 5, (4, 20), generator=generator)
-        beta = torch.tensor([5.0, 1.0, 0.1, 0.001], dtype=torch.float64)
-        target = labels.unsqueeze(2)
-
-        def target_gradient(loss):
-            (gradient,) = torch.autograd.grad(loss.sum(), logits)
-            return gradient.gather(2, target).squeeze(2)
-
-        for tau in (1.0, 2.0):
-            matched = target_gradient(
-                GradientDecay([tau] * 4, match_gradient=True)(logits, labels, beta)
-            )
-            plain = target_gradient(
-                GradientDecay([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64))
-            )
-            assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
-            assert torch.allclose(matched[1], plain[1], rtol=1e-9)
-            unmatched = target_gradient(GradientDecay([tau] * 4)(logits, labels, beta))
-            ratio = matched / unmatched
-            assert torch.allclose(
-                ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9
-            )  # one factor for the whole batch of a run
-
-    def test_stays_finite_where_everything_is_learnt(self):
-        logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)
-        losses = GradientDecay([1.0], match_gradient=True)(
-            logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1])
-        )
-        losses.sum().backward()
-        assert torch.isfinite(losses).all() and torch.isfinite(logits.grad).all()
-
-    def test_without_it_the_loss_is_the_function(self):
-        logits, labels = (
-            torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)),
-            torch.tensor([[0, 1, 2], [3, 0, 1]]),
-        )
-        found = GradientDecay([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
-        for run, beta in enumerate((0.1, 5.0)):
-            assert torch.allclose(
-                found[run], gd_cross_entropy(logits[run], labels[run], beta=beta, reduction="none")
-            )
 
 
 def by_hand(
@@ -402,7 +292,7 @@ def test_wrong_texts_are_refused(text):
 
 
 def test_the_table_names_what_there_is():
-    for text in TEXTS:
-        kind = parse(text).kind
-        assert kind.head in HEADS and kind.title and kind.color.startswith("#") and kind.paper
+    for name, kind in LOSSES.items():
+        text = f"{name} {NUMBERS.get(name, '')}".strip()
+        assert kind.title and kind.color.startswith("#") and kind.paper
         assert method_name(text).startswith(kind.title) and "must" not in method_name(text)

@@ -136,7 +136,12 @@ def test_every_parameter_refuses_what_it_cannot_be(subtests: pytest.Subtests) ->
         ),
         ("angular-images", {"loss": "gd"}, "this page has no loss 'gd'; it has: softmax, center"),
         ("large-margin", {"loss": "arcgrad 10"}, "this page has no loss 'arcgrad'; it has: softm"),
-        ("tables", {"loss": "lgm 0.3 0.1"}, "a last layer that only image networks have"),
+        ("tables", {"loss": "lgm 0.3 0.1"}, "a last layer that no network here has"),
+        (
+            "long-tailed",
+            {"loss": "center 0.02", "betas": [1]},
+            "a last layer that no network here has",
+        ),
         ("wrong-labels", {"labels": "worst"}, "people's, of dataset='cifar10'"),
         (
             "wrong-labels",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from study import results
@@ -34,8 +33,6 @@ def job(seed: int = 0, **changes: Any) -> Job:
         run = measured(accuracy)
         run["curves"] |= {"train_epoch": [0, 2], "train_accuracy": [0.1, accuracy]}
         run["curves"] |= {"test_cross_entropy": LOSSES, "train_cross_entropy": [2.3, 0.1]}
-        run |= {"test_ece_interval": [0.01, 0.03], "class_accuracy": [0.5, 1.0]}
-        run |= {"target_angle_epochs": [0, 2], "target_angle_counts": [[4, 6], [10, 0]]}
         known = {"schedule": label, "beta": beta, "warmup_epochs": 0.0, "temperature": 1.0}
         runs.append(known | {"seed": seed} | run)
     return {"experiment": "mnist", **ASKED, "seeds": [seed], **WHERE, **changes}, runs
@@ -48,8 +45,6 @@ def followed() -> Job:
         run["curves"] |= {"train_epoch": [0, 1, 2], "train_accuracy": [0.1, 0.5, 0.9]}
         run["curves"]["train_cross_entropy"] = LOSSES
         run["group_confidence"] = [[0.1, 0.2, 0.3], [0.1, 0.5, 0.6]]
-        run["single_confidence"] = [[0.1, 0.2, number / 16] for number in range(12)]
-        run |= {"epoch_learnt_counts": [1, 2, 3, 4], "group_epoch_learnt": [1.5, 0.25]}
         run |= {"never_learnt": 0.25, "points": {"x": [0.5], "y": [-1.25], "label": [3]}}
     return about, runs
 
@@ -70,7 +65,7 @@ def folds() -> Job:
     run = {"dataset": "uci/iris", "title": "Iris", "classes": 3, "seed": 0}
     run |= {"metrics": {"test_accuracy": 0.9, "train_accuracy": 1.0, "diverged_folds": 0}}
     curves = {"epoch": [0, 2], "test_accuracy": [0.3, 0.9], "train_accuracy": [0.3, 1.0]}
-    return about, [run | {"fold_accuracies": [1.0, 0.8], "curves": curves}]
+    return about, [run | {"curves": curves}]
 
 
 def put(folder: Path, name: str, **jobs: Job) -> dict[str, Path]:
@@ -105,7 +100,7 @@ def content(tables: dict[str, Any]) -> dict[str, Any]:
         rows = [rows] if isinstance(rows, dict) else rows
         said = [
             {
-                name: value
+                name: float(f"{value:.6g}") if table in results.LONG else value  # as measured
                 for name, cell in row.items()
                 if name != "job" and (value := _value(name, cell)) is not None
             }
@@ -145,16 +140,8 @@ def test_the_rows_of_a_file_are_what_was_measured(tmp_path: Path) -> None:
     about, (first, second) = job()
     assert found["job"] == about | {"runs": 2}
     assert [run["test_accuracy"] for run in found["runs"]] == [0.9, 0.8]
-    assert [run["test_ece_high"] for run in found["runs"]] == [0.03, 0.03]
     assert [row["test_cross_entropy"] for row in found["curves"]] == 2 * LOSSES
     assert [row.get("train_accuracy") for row in found["curves"][3:]] == [0.1, None, 0.8]
-    of_classes = [row for row in found["bins"] if row["name"] == "class_accuracy"]
-    assert [(row["run"], row["bin"], row["accuracy"]) for row in of_classes] == [
-        *((0, 0, 0.5), (0, 1, 1.0), (1, 0, 0.5), (1, 1, 1.0))
-    ]
-    angles = [row for row in found["bins"] if row["name"] == "target_angle_counts"]
-    assert [row["count"] for row in angles] == 2 * [4, 6, 10, 0]
-    assert [row["epoch"] for row in angles] == 2 * [0, 0, 2, 2]
     assert first["curves"]["epoch"] == second["curves"]["epoch"] == [0, 1, 2]
 
 
@@ -169,15 +156,11 @@ def test_what_is_no_number_is_told_from_what_was_not_measured(tmp_path: Path) ->
 
 def test_six_digits_of_a_number_of_any_size(tmp_path: Path) -> None:
     about, runs = job()
-    for run, loss in zip(runs, (1.23456789e-40, 9.87654321e299), strict=True):
+    for run, loss in zip(runs, (1.23456789e-37, 9.87654321e37), strict=True):
         run["curves"]["test_cross_entropy"] = [0.1, loss, 1.23457]
         run["curves"]["test_margin_bias"] = [-0.0, -1.23457e-30, 9.99999e37]
     folder = collect(tmp_path, a=(about, runs))
     assert written(folder) == {"a": as_file(tmp_path, (about, runs))}
-    losses = results.curves("small", folder)["test_cross_entropy"].tolist()
-    assert losses == [0.1, 1.23457e-40, 1.23457, 0.1, 9.87654e299, 1.23457]
-    types = {field.name: str(field.type) for field in pq.read_schema(_long(folder, "curves"))}
-    assert (types["test_cross_entropy"], types["test_margin_bias"]) == ("double", "float")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +168,6 @@ def test_six_digits_of_a_number_of_any_size(tmp_path: Path) -> None:
     [
         ({"more": [1.0, 2.0]}, "more of a run is a list, which the tables have no place for"),
         ({"test_accuracy": 0.5}, "test_accuracy stands in a run and in its metrics"),
-        ({"target_angle_epochs": []}, "zip"),
         ({"more": object()}, "cannot hold a object"),
     ],
 )
@@ -235,12 +217,6 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
         ('"test_accuracy": 0.8', '"test_accuracy": NaN', "a share that is not between 0 and 1"),
         ('"test_accuracy": 0.8', '"test_accuracy": "0.8"', "TypeError"),
         ('"train_accuracy": 0.1', '"train_accuracy": 97', "a share that is not between 0 and 1"),
-        ('"cpu"', '"`<script>alert(1)</script>`"', "has characters that no table has"),
-        ('"cpu"', r'"\u003cscript>"', "has characters that no table has"),
-        ('"hidden": [50', '"hidden": ["<b>", 50', "has characters that no table has"),
-        ('"name": "reliability"', '"name": "<b>"', "has characters that no table has"),
-        ('"schedule": "1"', '"schedule": "<img src=x onerror=alert(1)>"', "has characters"),
-        ('"schedule": "1"', '"schedule": "$\\\\href{javascript:alert(1)}{x}$"', "has characters"),
     ],
 )
 def test_a_file_with_what_no_training_leaves(
@@ -279,18 +255,15 @@ def test_a_row_for_each_run_with_the_parameters_of_its_job(tmp_path: Path) -> No
     assert set(results.read("small", folder)["seed"]) == {0, 1}, "it is the caller's own"
 
 
-def test_curves_bins_and_points(tmp_path: Path) -> None:
+def test_curves_and_points(tmp_path: Path) -> None:
     folder = collect(tmp_path, a=followed(), b=diverged())
     curves = results.curves("small", folder)
-    assert curves.loc[curves["job"] == "a", "test_cross_entropy"].tolist() == 2 * LOSSES
+    losses = curves.loc[curves["job"] == "a", "test_cross_entropy"]
+    assert losses.tolist() == pytest.approx(2 * LOSSES, rel=1e-7)
     trained = curves.loc[curves["job"] == "b", "train_accuracy"]
     assert trained.isna().tolist() == 2 * [False, True, False]
-    assert curves["single_confidence_11"].dropna().tolist() == 2 * [0.1, 0.2, 0.6875]
-    bins = results.bins("small", folder)
-    counts = bins[(bins["name"] == "confidence_counts") & (bins["job"] == "a")]
-    assert counts["count"].tolist() == [4, 6, 4, 6]
-    reliability = bins[(bins["name"] == "reliability") & (bins["run"] == 0)]
-    assert reliability["confidence"].isna().tolist() == 2 * [True, False]
+    second = curves["group_confidence_1"].dropna()
+    assert second.tolist() == pytest.approx(2 * [0.1, 0.5, 0.6], rel=1e-7)
     assert results.points("small", folder)["label"].tolist() == [3, 3]
     assert results.points("other", collect(tmp_path, "other", a=job())).empty
 
@@ -335,10 +308,6 @@ def _without_its_last_line(path: Path) -> None:
     path.write_text("\n".join(path.read_text().split("\n")[:-2]) + "\n")
 
 
-def _with_a_mark_of_git(path: Path) -> None:
-    path.write_text(path.read_text().replace("\na,1", "\n<<<<<<< HEAD\na,1"))
-
-
 def _twice(path: Path) -> None:
     path.write_text(path.read_text() + path.read_text().split("\n")[-2] + "\n")
 
@@ -355,16 +324,13 @@ def _other(before: str, after: str) -> Callable[[Path], None]:
 RUNS = [
     ("small.csv", _cut, "its last line has no end"),
     ("small.csv", _without_its_last_line, "it has not the runs that the jobs name"),
-    ("small.csv", _with_a_mark_of_git, ""),
     ("small.csv", _twice, "a row stands twice"),
     ("small.csv", _other("job,run", "run,run"), ""),
     ("small.csv", _other("\na,0", "\nb,0"), "it has not the runs"),
-    ("small.csv", _other(",0.1,", ",<script>,"), "has characters that no table has"),
     ("small.csv", lambda path: path.write_bytes(b"\xff\n"), "decode"),
     ("small.csv", lambda path: path.write_bytes(b""), "its last line has no end"),
     ("jobs/small.csv", _cut, "its last line has no end"),
     ("jobs/small.csv", _other('"[50, 20]"', '"[50, 20"'), ""),
-    ("jobs/small.csv", _other(",digits,", ",<b>,"), "has characters that no table has"),
 ]
 
 
@@ -375,6 +341,14 @@ def test_a_damaged_table_is_named(
     folder = collect(tmp_path, a=job())
     damage(folder / file)
     with pytest.raises(results.Unfit, match=rf"{file} is damaged \(.*{reason}.*git checkout"):
+        results.read("small", folder)
+
+
+def test_a_merge_that_is_not_finished_is_found(tmp_path: Path) -> None:
+    folder = collect(tmp_path, a=job())
+    for path in (folder / "small.csv", folder / "jobs" / "small.csv"):
+        path.write_text(path.read_text().replace("\na,", "\n<<<<<<< HEAD\na,", 1))
+    with pytest.raises(results.Unfit, match=r"small\.csv is damaged"):
         results.read("small", folder)
 
 
@@ -427,7 +401,7 @@ def test_files_of_jobs_become_rows_and_go(tmp_path: Path) -> None:
     assert results.collect("small", files, tmp_path / "results") == ["a", "b"]
     assert not any(path.exists() for path in files.values())
     assert set(contents(tmp_path / "results")) == {
-        *("small.csv", "jobs/small.csv", "curves/small.parquet", "bins/small.parquet")
+        *("small.csv", "jobs/small.csv", "curves/small.parquet")
     }
     assert results.collect("small", files, tmp_path / "results") == [], "they are gone"
 
@@ -469,7 +443,7 @@ def test_a_damaged_file_is_refused_and_the_others_are_folded(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("job_id", ["b", "a"])
-@pytest.mark.parametrize("step", range(6))
+@pytest.mark.parametrize("step", range(5))
 def test_a_kill_between_any_two_files_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job_id: str, step: int
 ) -> None:
@@ -491,7 +465,7 @@ def test_a_kill_between_any_two_files_loses_nothing(
     except KeyboardInterrupt:
         assert files[job_id].is_file()
     else:
-        assert len(done) == (4 if job_id == "b" else 5), "runs, jobs, curves and bins"
+        assert len(done) == (3 if job_id == "b" else 4), "runs, jobs and curves"
     monkeypatch.undo()
     # the jobs that are listed are whole, as before or as after
     there = results.read("small", folder).reindex(columns=["job", "seed", "wall_seconds"])

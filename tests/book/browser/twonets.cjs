@@ -1,4 +1,4 @@
-// What the figure "Train two networks, one β apart" computes, without a browser, as JSON:
+// What the figure "Train two networks that differ only in β" computes, without a browser, as JSON:
 //   node twonets.cjs steps FOLDER BETA RATE FRESH COUNT
 //     the first weights, points and batches, and what COUNT steps make of them
 //   node twonets.cjs questions FOLDER SEED...
