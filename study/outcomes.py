@@ -15,8 +15,6 @@ def read(*names: str) -> pd.DataFrame:
 
     ``campaign`` names the campaign. Where it has what they follow from, the columns are
 
-    - ``overconfidence``: mean confidence minus accuracy on the test set;
-    - ``units`` of the first hidden layer (0 for a linear model), ``errors`` on the training set;
     - ``early_accuracy``: test accuracy, mean over the first quarter of the epochs;
     - ``early_cross_entropy`` of the training samples, mean over the first ten epochs;
     - ``oscillation``: deviation of the change of test accuracy from epoch to epoch, over the second
@@ -34,17 +32,10 @@ def read(*names: str) -> pd.DataFrame:
 
 def _campaign(name: str) -> pd.DataFrame:
     runs = results.read(name).assign(campaign=name)
-    if "test_confidence" in runs:
-        runs["overconfidence"] = runs["test_confidence"] - runs["test_accuracy"]
-    if {"train_accuracy", "train_samples"} <= set(runs):
-        runs["errors"] = ((1 - runs["train_accuracy"]) * runs["train_samples"]).round()
     if "milestones" in runs:  # none where the page has no such parameter
         runs["milestones"] = [
             ends if isinstance(ends, tuple) else () for ends in runs["milestones"]
         ]
-    if "hidden" in runs:
-        first = runs["hidden"].map(lambda sizes: sizes[0] if sizes else 0, na_action="ignore")
-        runs["units"] = first  # none where the page has one network
     if "criterion_seconds" in runs:
         softmax = runs[runs["loss"] == "softmax"].set_index(["model", "seed"])
         same = softmax.reindex(pd.MultiIndex.from_frame(runs[["model", "seed"]]))

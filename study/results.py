@@ -105,7 +105,9 @@ def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
     """Read a campaign: a row for each run, with the parameters of its job.
 
     What a job does not say has its default. A list is a tuple. Where it ran, when and with which
-    versions stands at the end of each row.
+    versions stands at the end of each row. Three columns follow from others: ``overconfidence``,
+    mean confidence minus accuracy on the test set; ``errors`` on the training set; ``units`` of the
+    first hidden layer, 0 for a linear model.
 
     Raises:
         FileNotFoundError: if the campaign has no results; it names those that do.
@@ -157,8 +159,20 @@ def _read(name: str, folder: Path, files: tuple[Stamp, ...]) -> pd.DataFrame:
             together[parameter] = default
         given = together[parameter]
         together[parameter] = given.where(given.notna(), default).astype(type(default))
+    _derive(together)
     end = [name for name in _LAST if name in together]
     return together[[*(name for name in together if name not in end), *end]]
+
+
+def _derive(runs: pd.DataFrame) -> None:
+    """Add the columns that follow from others of a run."""
+    if "test_confidence" in runs:
+        runs["overconfidence"] = runs["test_confidence"] - runs["test_accuracy"]
+    if {"train_accuracy", "train_samples"} <= set(runs):
+        runs["errors"] = ((1 - runs["train_accuracy"]) * runs["train_samples"]).round()
+    if "hidden" in runs:
+        first = runs["hidden"].map(lambda sizes: sizes[0] if sizes else 0, na_action="ignore")
+        runs["units"] = first  # none where the page has one network
 
 
 def _both(name: str, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
