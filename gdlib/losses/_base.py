@@ -74,11 +74,12 @@ class Loss(nn.Module, ABC):
             raise AttributeError(f"{type(self).__name__} has no {name}")
         check = self._checks.get(name) or _OPTIONS.get(name)
         if check is not None and "_buffers" in self.__dict__:
+            checked: Any = value
             if callable(check):
                 check(value)
             else:
-                value = check_hyperparameter(name, value, check)
-            value = self._as_state(name, value)
+                checked = check_hyperparameter(name, value, check)
+            value = self._as_state(name, checked)
         super().__setattr__(name, value)
 
     def _as_state(self, name: str, value: Any) -> Any:
