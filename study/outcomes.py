@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 
@@ -27,9 +29,10 @@ def read(*names: str) -> pd.DataFrame:
         >>> float(runs.groupby("beta")["overconfidence"].mean().round(3)[5])
         -0.046
     """
-    return pd.concat([_campaign(name) for name in names], ignore_index=True)
+    return pd.concat([_campaign(name) for name in names], ignore_index=True)  # a copy
 
 
+@functools.cache
 def _campaign(name: str) -> pd.DataFrame:
     runs = results.read(name).assign(campaign=name)
     if "milestones" in runs:  # none where the page has no such parameter
@@ -56,8 +59,11 @@ def _of_curves(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         early = tested[every & tested["epoch"].between(1, (tested["epochs"] // 4).clip(lower=1))]
         columns["early_accuracy"] = early.groupby(_RUN)["test_accuracy"].mean()
     if "milestones" in curves:
-        of_run = {key: _oscillation(run) for key, run in tested[every].groupby(_RUN)}
-        columns |= {"oscillation": pd.Series(of_run)} if of_run else {}
+        falls = tested["milestones"].map(lambda epochs: min(epochs, default=1)) * tested["epochs"]
+        end = falls.astype(float).round()
+        half = tested[every & tested["epoch"].between(end // 2, end)]
+        changes = half.assign(change=half.groupby(_RUN)["test_accuracy"].diff())
+        columns["oscillation"] = changes.groupby(_RUN)["change"].std()
     if "train_cross_entropy" in curves:
         first_ten = curves[curves["epoch"].between(1, 10)]
         columns["early_cross_entropy"] = first_ten.groupby(_RUN)["train_cross_entropy"].mean()
@@ -66,12 +72,6 @@ def _of_curves(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         after = curves.assign(gap=gap)[curves["epoch"] > 0]
         columns["gap"] = after.groupby(_RUN)["gap"].mean()
     return pd.DataFrame(columns).rename_axis(_RUN).reset_index()
-
-
-def _oscillation(run: pd.DataFrame) -> float:
-    end = round(min(run["milestones"].iloc[0], default=1) * run["epochs"].iloc[0])
-    second_half = run.loc[run["epoch"].between(end // 2, end), "test_accuracy"]
-    return float(np.diff(second_half).std(ddof=1)) if len(second_half) > 2 else np.nan
 
 
 def law(runs: pd.DataFrame, recipe: list[str]) -> pd.DataFrame:

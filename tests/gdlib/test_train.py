@@ -140,7 +140,7 @@ for number, (sizes, samples, batch, groups, activation) in enumerate(cases):
     }
     for told in (True, False):
         data = blobs(samples, sizes[0], min(sizes[0], sizes[-1]))
-        found = differing_runs(sizes, data, groups, activation, epochs=10, batch_size=batch,
+        found = differing_runs(sizes, data, groups, activation, epochs=4, batch_size=batch,
                                lr=0.05, told=told, **options)
         assert not found, (told, sizes, samples, batch, groups, activation, options, found)
 print("equal")
@@ -159,7 +159,7 @@ class TestAStackEqualsItsRunsAlone:
     )
     def test_bit_for_bit(self, activation, options, told):
         settings = {
-            "epochs": 20,
+            "epochs": 6,
             "batch_size": 100,
             "lr": 0.05,
             "told": told,
