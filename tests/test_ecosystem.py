@@ -168,12 +168,12 @@ class TestSkorch:
         logits = net.module_(torch.tensor(features)).detach().numpy()
         assert net.predict_proba(features) == pytest.approx(logits, abs=1e-6)
 
-    def test_the_link_makes_them_less_confident(self, followed: dict[str, Any]) -> None:
+    def test_the_link_makes_them_more_confident(self, followed: dict[str, Any]) -> None:
         follow("skorch-link", **followed)
         net, features = followed["net"], followed["features"]
         linked = net.predict_proba(features)
         assert linked.sum(1) == pytest.approx(1.0, abs=1e-5)
-        assert (linked.max(1) < followed["probabilities"].max(1)).all()
+        assert (linked.max(1) > followed["probabilities"].max(1)).all()
 
 
 class TestTransformers:
