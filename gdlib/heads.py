@@ -1,9 +1,9 @@
 r"""Layers that a loss needs before it: cosines, norms, class centres, Gaussians.
 
 Class vectors ``[C, D]`` start uniform in :math:`\pm 1/\sqrt D`, as those of
-:class:`torch.nn.Linear`. Results have the type of the
-features, or float32 under autocast; cosines are computed in float32 at least. Those of
-:class:`GaussianMixtureHead` have the wider of the types of features and means.
+:class:`torch.nn.Linear`. Results have the type of the features, or float32 under autocast; cosines
+are computed in float32 at least. Those of :class:`GaussianMixtureHead` have the wider of the types
+of features and means.
 """
 
 from __future__ import annotations

@@ -29,11 +29,13 @@ def read(*names: str) -> pd.DataFrame:
         >>> float(runs.groupby("beta")["overconfidence"].mean().round(3)[5])
         -0.046
     """
-    return pd.concat([_campaign(name) for name in names], ignore_index=True)  # a copy
+    stamped = [(name, results.stamps(name)) for name in names]
+    return pd.concat([_campaign(*one) for one in stamped], ignore_index=True)  # a copy
 
 
 @functools.cache
-def _campaign(name: str) -> pd.DataFrame:
+def _campaign(name: str, stamps: object) -> pd.DataFrame:
+    """Read a campaign whose files have these stamps: again where they have changed."""
     runs = results.read(name).assign(campaign=name)
     if "milestones" in runs:  # none where the page has no such parameter
         runs["milestones"] = [

@@ -73,9 +73,8 @@ class ModuleStack(RunModel):
         super().__init__()
         self.copies = nn.ModuleList(modules)
         _check_modules(self.copies)
-        if len({id(one) for copy in self.copies for one in copy.parameters()}) < sum(
-            len(list(copy.parameters())) for copy in self.copies
-        ):
+        of_each = sum(len(list(copy.parameters())) for copy in self.copies)
+        if len(list(self.copies.parameters())) < of_each:  # which counts a shared one once
             raise ValueError(
                 "two modules share a parameter and would be trained as one; give each run its own, "
                 "such as copy.deepcopy(module)"
