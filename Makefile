@@ -50,7 +50,8 @@ pdf: book ## the book as one PDF, printed by Chromium; the first page links it
 	$(BIN)/jupyter-book build . --builder singlehtml
 	$(BIN)/python book/tools/make_pdf.py _build "$$(sed -n 's/^root: //p' _toc.yml)"
 
-test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
+test: ## ruff, mypy, the book with warnings as errors, pytest
+	@$(MAKE) --no-print-directory -j2 lint types book
 	$(BIN)/python -m pytest -n "$$CORES" --dist worksteal
 
 browser: ## puppeteer-core and axe-core, with which make test looks at the book in Chromium, where node and Chromium are

@@ -43,11 +43,14 @@ SOURCES = (
 # So does a label that moves: the ledger links to labels of other pages.
 LABEL = re.compile(rb"^\([\w-]+\)=$", re.MULTILINE)
 SHARED = """
+import torch
+
 from study import ledger
 
+torch.optim.SGD([torch.zeros(1)])  # the first optimizer of a process imports for seconds
 ledger.table()
 """
-"""What nearly all pages do: results are read, and kept."""
+"""What nearly all pages do: networks are trained, results are read, and kept."""
 
 
 def state_of(root: Path) -> str:

@@ -727,10 +727,7 @@ def test_a_campaign_of_the_project_is_valid(name: str) -> None:
     assert plan.campaign.jobs
     assert all(job.minutes for job in plan.campaign.jobs), "every entry says how long a job takes"
     known = {job.id for job in plan.campaign.jobs}
-    templates = (
-        "train",
-        "cross-validation",
-    )  # of before, whose rows no page makes (book/history.md)
+    templates = ("train", "cross-validation")  # of before, whose rows no page makes
     by_pages = {
         job for job, asked in results.jobs(name).items() if asked["experiment"] not in templates
     }
