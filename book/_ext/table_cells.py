@@ -9,10 +9,11 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from copy import copy
 from itertools import zip_longest
 from typing import Any
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 from docutils import nodes
 from docutils.utils.math import tex2unichar
 from sphinx.application import Sphinx
@@ -22,6 +23,7 @@ MANY_COLUMNS = 7  # a table with more is set smaller
 # pixels of a line, of a character of a table, and between two columns
 PHONE = 350, 8.2, 14
 LAPTOP = 760, 9.0, 23
+FRAME = 338, 8.4, 12  # a DataFrame on a phone, whose output may lie in a fold
 
 # what a formula in the header of a column is made of, and how it looks without a formula
 SYMBOLS = tex2unichar.mathalpha | tex2unichar.mathrel | {"to": "→", "lvert": "|", "rvert": "|"}
@@ -120,10 +122,13 @@ def fits(rows: Sequence[Sequence[str]], width: float, character: float, gap: flo
 
 
 def labelled(table: str) -> str:
-    """Give the cells of a DataFrame in HTML, as pandas writes it, the headers of their columns."""
+    """Give the cells of a DataFrame in HTML, as pandas writes it, the headers of their columns.
+
+    One that is too wide for a phone is stacked there. Each row then repeats the cells that reach
+    down from a row above.
+    """
     soup = BeautifulSoup(table, "html.parser")
     for found in soup.select("table.dataframe"):
-        found["class"] = ["dataframe", "stacked"]
         heads = [
             [
                 text
@@ -132,11 +137,29 @@ def labelled(table: str) -> str:
             ]
             for row in found.select("thead tr")
         ]
+        body = [row.find_all(["th", "td"]) for row in found.select("tbody tr")]
+        keys = len(found.select("tbody tr:first-child > th"))
         labels = [" ".join(filter(None, column)) for column in zip_longest(*heads, fillvalue="")]
-        for row in found.select("tbody tr"):
-            cells = row.find_all(["th", "td"])  # without those that reach down from a row above
+        named = not any(heads[-1][keys:])  # the keys, in a row of their own
+        if keys:
+            labels[:keys] = heads[-1][:keys] if named else [""] * keys
+        rows = [
+            [""] * (len(labels) - len(cells)) + [one.get_text() for one in cells] for cells in body
+        ]
+        breakable = [text.replace("_", "_ ") for text in heads[-2 if named else -1]]
+        stacked = not fits([heads[-1], breakable, *rows], *FRAME)  # without those over several
+        found["class"] = ["dataframe", "stacked"] if stacked else ["dataframe"]
+        above: list[Tag] = []
+        for cells in body:
+            missing = above[: len(labels) - len(cells)]
+            above = [*missing, *cells][:keys]
             for cell, label in zip(reversed(cells), reversed(labels), strict=False):
                 cell["data-label"] = label
+            for cell in reversed(missing if stacked else []):
+                again = copy(cell)
+                again["class"] = ["again"]
+                del again["rowspan"], again["valign"]
+                cells[0].parent.insert(0, again)  # type: ignore[union-attr]
         for cell in found.select("thead th"):
             if not cell.get_text().strip():
                 cell.name = "td"  # a header without a text is none

@@ -248,7 +248,7 @@ def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers(
     ) and not table_cells.fits([["abc"]], 33, 8, 10)
     frame = pd.DataFrame({"x": [1.5], "y": ["t"]}, index=pd.Index(["key"], name="name"))
     table = BeautifulSoup(table_cells.labelled(frame.to_html()), "html.parser").table
-    assert table is not None and table["class"] == ["dataframe", "stacked"]
+    assert table is not None and table["class"] == ["dataframe"]
     assert [
         (cell["data-label"], cell.get_text()) for cell in table.select("tbody *:is(th, td)")
     ] == [
@@ -269,3 +269,8 @@ def test_a_cell_keeps_its_header_below_two_rows_of_headers_and_beside_a_tall_cel
     found = [(cell["data-label"], cell.get_text()) for cell in table.select("tbody tr")[1]("td")]
     assert found == [("t mean", "3"), ("t std", "4")]
     assert table.select("tbody tr")[1].th["data-label"] == "two"
+    wide = frame.rename(columns={"mean": "m" * 30}).to_html()
+    table = BeautifulSoup(table_cells.labelled(wide), "html.parser").table
+    assert table is not None and table["class"] == ["dataframe", "stacked"]
+    again, key = table.select("tbody tr")[1]("th")
+    assert again["class"] == ["again"] and (again.get_text(), key.get_text()) == ("a", "y")
