@@ -47,6 +47,7 @@ _COUNTS = re.compile("lost|errors")
 """Metrics that are numbers of samples."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
+_DAGGER = "† A run that decides was known when this was written down."
 
 WORDS: Mapping[str, Mapping[Hashable, str]] = {
     "dataset": {
@@ -269,8 +270,19 @@ def answer(comparison: pd.DataFrame) -> str:
             if told_apart and names.nunique() <= 4:
                 each = names.groupby(words, sort=False).unique()
                 return ", ".join(f"{word} ({'; '.join(those)})" for word, those in each.items())
-    counts = words.value_counts(sort=False)
-    return ", ".join(f"{word} in {n}" for word, n in counts.items()) + f" of {len(words)}"
+    return f"{counted(words)} of {len(words)}"
+
+
+def counted(words: pd.Series[str]) -> str:
+    """Count the variants of each word, in the order of the rules.
+
+    Example:
+        >>> counted(pd.Series(["open", "yes", "open"]))
+        'yes in 1, open in 2'
+    """
+    counts = words.value_counts()
+    order = (word for word in (YES, NO, NOT_AS_LARGE, OPEN, NOT_RUN) if word in counts)
+    return ", ".join(f"{word} in {counts[word]}" for word in order)
 
 
 @dataclass(frozen=True)
@@ -357,13 +369,16 @@ class Claim:
         return f"{np.median(effects):+.4g}{ends}".replace("-", "−")
 
     def _repr_html_(self) -> str:
-        said = "" if self.paper == "ours" else f" {self.paper}"
+        asked = self.paper.removeprefix("ours").removeprefix("; ")
+        said = f" {asked[:1].upper()}{asked[1:]}" if asked else ""
         printed = f": {self.printed()}" if self.papers else ""
         table = self.table().rename(columns=html.escape).map(html.escape)
         surely = self.comparison["p"].to_numpy() < 0.001
         table.loc[surely, "difference [95 %]"] = "<b>" + table["difference [95 %]"] + "</b>"
         body = table.to_html(index=False, border=0, escape=False)
-        below = " ".join(filter(None, [self.note, self.source and f"<small>{self.source}</small>"]))
+        small = [self.source, _DAGGER] if self.known else [self.source]
+        small = [f"<small>{one}</small>" for one in small if one]
+        below = " ".join(filter(None, [self.note, *small]))
         return (
             f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
             + (f"<p>{below}</p>" if below else "")

@@ -12,7 +12,7 @@ import yaml
 from markupsafe import escape
 
 from study import ROOT, outcomes, published
-from study.compare import NO, NOT_AS_LARGE, OPEN, YES, Claim, Side, claim
+from study.compare import NO, NOT_AS_LARGE, OPEN, YES, Claim, Side, claim, counted
 from study.compare import compare as compare
 
 NO_WORD = "no word"
@@ -162,9 +162,7 @@ def counts() -> pd.DataFrame:
 
 def _counted(decided: Claim) -> str:
     """Count the variants of each word."""
-    words = decided.comparison["word"].value_counts(sort=False)
-    counted = ", ".join(f"{word} in {count}" for word, count in words.items())
-    return counted + "†" * decided.known
+    return counted(decided.comparison["word"]) + "†" * decided.known
 
 
 def _differences(decided: Claim) -> str:

@@ -128,12 +128,13 @@ def test_each_variant_has_a_row_and_the_answer_names_the_condition():
 def test_claim_shows_dagger_interval_and_the_papers_effect():
     decided = c.claim(
         *("β = 0.1 is better", TWO, "accuracy"),
-        better={"beta": 0.1}, than={"beta": 1}, paper="GD-2", papers=[0.5, 0.7, 0.6], known=True,
+        better={"beta": 0.1}, than={"beta": 1}, paper="ours; asked in GD-2", papers=[0.5, 0.7, 0.6], known=True,
     )  # fmt: skip
     assert decided.word == "not as large†"
     assert decided.printed() == "+60 (+50 to +70)"
     shown = decided._repr_html_()
-    assert "not as large†" in shown and "[" in shown and "β = 0.1" in shown
+    assert "not as large†</b>. Asked in GD-2: +60" in shown and "[" in shown and "β = 0.1" in shown
+    assert "† A run that decides was known" in shown
 
 
 def test_sentences_of_the_ledger_are_short_and_their_words_stand():
