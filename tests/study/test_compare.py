@@ -128,7 +128,8 @@ def test_each_variant_has_a_row_and_the_answer_names_the_condition():
 def test_claim_shows_dagger_interval_and_the_papers_effect():
     decided = c.claim(
         *("β = 0.1 is better", TWO, "accuracy"),
-        better={"beta": 0.1}, than={"beta": 1}, paper="ours; asked in GD-2", papers=[0.5, 0.7, 0.6], known=True,
+        better={"beta": 0.1}, than={"beta": 1},
+        paper="ours; asked in GD-2", papers=[0.5, 0.7, 0.6], known=True,
     )  # fmt: skip
     assert decided.word == "not as large†"
     assert decided.printed() == "+60 (+50 to +70)"
