@@ -341,7 +341,7 @@ class Claim:
             for ends in rows[["difference", "low", "high"]].itertuples(index=False)
         ]
         first, second = _heading(rows["method"]), _heading(rows["method_than"])
-        return pd.DataFrame(
+        shown = pd.DataFrame(
             {
                 "variant": rows["variant"],
                 "n": [
@@ -357,6 +357,9 @@ class Claim:
                 "difference [95 %]": intervals,
                 "answer": rows["word"],
             }
+        )
+        return (
+            shown if shown["training accuracy"].any() else shown.drop(columns="training accuracy")
         )
 
     def printed(self) -> str:
