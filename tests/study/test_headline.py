@@ -1,0 +1,41 @@
+"""README and the first page: their numbers are computed, and their words hold in the tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from study import headline, ledger, results
+
+
+def test_readme_has_the_sentences_as_they_are_computed() -> None:
+    written = headline.README.read_text(encoding="utf-8")
+    assert written == headline.readme(), "python -m study.headline writes them"
+
+
+def test_resnet18_gains_no_top5_with_beta_5() -> None:
+    runs = headline.image_runs()
+    large = runs[runs["model"].eq("resnet18")]
+    assert headline.against_one(large, "test_top5_accuracy", 5).item() < 0
+
+
+def test_a_temperature_calibrates_better_than_any_beta() -> None:
+    way = [*headline.VARIANT, "beta"]
+    errors = headline.image_runs().groupby(way)[["test_ece", "test_ece_temperature"]].mean()
+    raw = errors["test_ece"].groupby(headline.VARIANT).min()
+    fitted = errors["test_ece_temperature"].xs(1.0, level="beta")
+    assert len(fitted) == len(raw) and (fitted < raw).all(), pd.concat([raw, fitted], axis=1)
+
+
+def test_no_gain_in_accuracy_that_the_papers_print_on_cifar_was_reproduced() -> None:
+    words = {name: ledger.decide(name).word for name in ("E6", "E8", "E16", "E18")}
+    assert all("yes" not in word for word in words.values()), words
+
+
+def test_ten_times_the_rate_does_on_mnist_what_a_small_beta_does() -> None:
+    """Pixels from 0 to 1, 100 epochs; the best constant β at the papers' rate of 0.001."""
+    papers = results.read("mnist").query("normalization == 'unit' and warmup_epochs == 0")
+    faster = results.read("samples").query("epochs == 100 and learning_rate == 0.01 and beta == 1")
+    for activation in ("relu", "tanh"):
+        of_papers = papers[papers["activation"].eq(activation)].groupby("beta")["test_accuracy"]
+        own = faster[faster["activation"].eq(activation)]["test_accuracy"]
+        assert own.mean() > of_papers.mean().max() - 1e-3, activation
