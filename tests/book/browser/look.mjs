@@ -52,7 +52,9 @@ async function look(name) {
   await tab.addStyleTag({ content: "* { transition: none !important; }" }); // colours change at once
   for (const [width, height] of WIDTHS) {
     await tab.setViewport({ width, height });
-    // the theme looks anew which boxes scroll, so that the keyboard reaches them; a while after the size has changed
+    // the theme looks anew which boxes scroll, so that the keyboard reaches them; a while after the size has changed, of which a tab in the
+    // background is not always told
+    await tab.evaluate(() => dispatchEvent(new Event("resize")));
     const reached = () =>
       [...document.querySelectorAll("pre, .pst-scrollable-table-container")].every((box) => box.scrollWidth <= box.clientWidth || !box.tabIndex);
     await tab.waitForFunction(reached, { timeout: 30000, polling: 200 }).catch(() => null);
