@@ -20,8 +20,12 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8
 <meta name="viewport" content="width=device-width"><title>fifths</title>
 <style>html {{ --pst-color-text-base: #222; background: #fff;
   color: var(--pst-color-text-base) }}
-html[data-theme="dark"] {{ --pst-color-text-base: #ddd; background: #121212 }}</style>
-<link rel="stylesheet" href="fifths.css"><main><h1>Fifths</h1>{slider}</main>
+html[data-theme="dark"] {{ --pst-color-text-base: #ddd; background: #121212 }}
+/* of the theme */
+html[data-theme="dark"] .bd-content div.cell_output .text_html:not(:has(table.dataframe)) {{
+  background: var(--pst-color-text-base); color: #121212; padding: .5rem }}</style>
+<link rel="stylesheet" href="fifths.css"><main class="bd-content"><h1>Fifths</h1>
+<div class="cell_output"><div class="output text_html">{slider}</div></div></main>
 <script defer src="fifths.js"></script></html>"""
 
 

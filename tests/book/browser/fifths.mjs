@@ -58,7 +58,15 @@ for (const theme of ["light", "dark"]) {
   for (const width of [1280, 390]) {
     await tab.setViewport({ width, height: 844 });
     await wait(200);
-    const found = await tab.evaluate(async () => (await axe.run()).violations);
+    const found = await tab.evaluate(async () => {
+      const { violations, incomplete } = await axe.run();
+      // a text in the colour of its ground is left to a person
+      const unseen = (node) => node.any.some((check) => check.data?.messageKey === "equalRatio");
+      return [
+        ...violations,
+        ...incomplete.map((rule) => ({ ...rule, nodes: rule.nodes.filter(unseen) })),
+      ];
+    });
     for (const rule of found) {
       result.axe.push(...rule.nodes.map((node) => `${width} ${theme} ${rule.id}: ${node.target}`));
     }
