@@ -155,11 +155,11 @@ def labelled(table: str) -> str:
             above = [*missing, *cells][:keys]
             for cell, label in zip(reversed(cells), reversed(labels), strict=False):
                 cell["data-label"] = label
-            for cell in reversed(missing if stacked else []):
+            for cell in missing if stacked else []:
                 again = copy(cell)
                 again["class"] = ["again"]
                 del again["rowspan"], again["valign"]
-                cells[0].parent.insert(0, again)  # type: ignore[union-attr]
+                cells[0].insert_before(again)
         for cell in found.select("thead th"):
             if not cell.get_text().strip():
                 cell.name = "td"  # a header without a text is none
