@@ -38,9 +38,18 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
             raise ValueError(
                 f"{name} must not have masked values; select the samples that are there first"
             )
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except (ValueError, RuntimeError) as error:  # of several sizes, or with a graph
+            raise ValueError(
+                f"{name} must be one array or tensor: join batches by torch.cat or np.concatenate "
+                f"({error})"
+            ) from error
         if array.dtype.kind not in "fiu":
-            raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
+            raise ValueError(
+                f"{name} must be an array of real numbers, not of type {array.dtype}"
+                f"{'; convert it with .astype(int)' if array.dtype.kind == 'b' else ''}"
+            )
         if array.dtype.kind != "f":
             kind: np.dtype[Any] = np.dtype(np.int64)
         elif array.itemsize > 8:  # torch has no long double
@@ -49,7 +58,10 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
             kind = array.dtype.newbyteorder("=")
         return torch.from_numpy(array.astype(kind, order="C"))  # a copy: it may be read-only
     if values.is_complex() or values.dtype == torch.bool:
-        raise ValueError(f"{name} must hold real numbers, not {values.dtype}")
+        raise ValueError(
+            f"{name} must hold real numbers, not {values.dtype}"
+            f"{'' if values.is_complex() else '; convert it with .long()'}"
+        )
     return values
 
 
@@ -74,8 +86,8 @@ def like(result: Tensor, given: Any, dtype: torch.dtype | None = None) -> Any:
 
 
 def check_finite(values: Tensor, name: str) -> None:
-    """Raise a ValueError unless all values are finite."""
-    if not torch.isfinite(values).all():
+    """Raise a ValueError unless all values are finite, where values can be read."""
+    if not is_transformed() and not torch.isfinite(values).all():
         raise ValueError(
             f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or "
             "infinite"
@@ -98,13 +110,16 @@ def class_dimension(ndim: int, dim: int | None) -> int:
     return dim % ndim
 
 
-def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) -> None:
-    """Refuse ``p``, float64, without probabilities in a dimension up to the rounding of a type."""
+def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) -> Tensor:
+    """Refuse ``p``, float64, without probabilities in a dimension up to the rounding of a type.
+
+    Return it with 0 where rounding has left less, as it may in ``1 - p``.
+    """
     if p.ndim == 0 or p.numel() == 0:
         raise ValueError(f"{name} must not be empty; its shape is {list(p.shape)}")
     check_finite(p, name)
     tolerance = max(1e-4, 2 * torch.finfo(dtype).eps)
-    if p.min() < 0 or p.max() > 1 + tolerance:
+    if p.min() < -tolerance or p.max() > 1 + tolerance:
         raise ValueError(
             f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For "
             "logits, apply softmax first"
@@ -114,10 +129,13 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) 
         others = (k for k in range(p.ndim) if (p.sum(dim=k) - 1).abs().max() <= tolerance)
         other = next(others, None)
         behind = "" if other is None else f". They do over dimension {other}"
+        if deviation < 0.02:  # as of bfloat16, which NumPy does not have
+            behind += ". If they are rounded, take the softmax of logits.float()"
         raise ValueError(
             f"{name} must sum to 1 over the classes, dimension {dim}; the largest deviation is "
             f"{deviation:.6g}{behind}{_of_two_classes(name, p.shape)}"
         )
+    return p.clamp(min=0.0) if p.min() < 0 else p
 
 
 def predictions(
@@ -129,7 +147,7 @@ def predictions(
     """
     tensor, y = samples(probs, labels, ignore_index, "probs")
     p = tensor.detach().to("cpu", torch.float64)
-    check_probabilities(p, "probs", floating_type(tensor))
+    p = check_probabilities(p, "probs", floating_type(tensor))
     return p.numpy(), y, floating_type(tensor)
 
 

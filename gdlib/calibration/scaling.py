@@ -17,6 +17,7 @@ from gdlib.calibration.inputs import (
     check_finite,
     class_dimension,
     floating_type,
+    is_transformed,
     like,
     samples,
     to_tensor,
@@ -176,6 +177,7 @@ class VectorScaling:
         """
         return _fitted(self._fitted, self)[1]
 
+    @torch.inference_mode(False)  # or transform could have no gradient later
     def fit(
         self, logits: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
     ) -> Self:
@@ -286,7 +288,7 @@ def _transformed(
         shape[dim] = len(weight)
         weight, bias = weight.reshape(shape), bias.reshape(shape)
     scaled: TensorOrArray = like(_scaled(z, weight, bias), logits, _result_type(z))
-    if not torch.isfinite(torch.as_tensor(scaled)).all():
+    if not is_transformed() and not torch.isfinite(torch.as_tensor(scaled)).all():
         raise ValueError(
             f"the scaled logits are too large for {scaled.dtype}; give the logits in float64"
         )

@@ -229,7 +229,9 @@ class _Blocks:
         true_class = self.batch.true_class
         for start in range(0, len(features), self.rows):
             block = slice(start, start + self.rows)
-            logits = F.linear(features[block], weight, bias).div_(self.temperature)
+            logits = F.linear(features[block], weight, bias)
+            if self.temperature != 1.0:
+                logits = logits / self.temperature
             beta = self.beta[block] if isinstance(self.beta, Tensor) else self.beta
             divisor = 1.0 if scales is None else self.temperature / scales[block]
             of_block, gradient = against_classes(

@@ -248,7 +248,7 @@ def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor
 
     Second is how many wrong classes are not masked.
     """
-    counted = (logits != -math.inf).scatter(dim, true_class, False)
+    counted = (logits != -math.inf).scatter(dim, true_class, 0)
     wrong = logits.scatter(dim, true_class, lowest(logits))
     wrong = wrong - wrong.detach().amax(dim, keepdim=True)
     log_total = torch.logsumexp(wrong, dim, keepdim=True)

@@ -10,7 +10,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import check_seeds, is_transformed, is_whole, without_autocast
+from gdlib.functional._arguments import (
+    autocasts,
+    check_seeds,
+    is_transformed,
+    is_whole,
+    without_autocast,
+)
 from gdlib.models.runs import RunModel
 
 
@@ -141,13 +147,16 @@ class StackedMLP(RunModel):
         Raises:
             ValueError: for such inputs.
         """
-        width = self.weights[layer].shape[1]
+        weight = self.weights[layer]
+        width, dtype = weight.shape[1], weight.dtype
         groups = inputs.shape[0] if inputs.ndim == 3 else 0
         if not groups or self.runs % groups or inputs.shape[2] != width:
             raise ValueError(
                 f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer "
                 f"with {width} inputs: expected [S, N, {width}] with S a divisor of {self.runs}"
             )
+        if layer == 0 and inputs.dtype != dtype and not autocasts(inputs.device.type):
+            raise ValueError(f"inputs are {inputs.dtype}, weights {dtype}: give inputs.to({dtype})")
 
     def _layer(self, layer: int, inputs: Tensor) -> Tensor:
         weight = self.weights[layer]  # (R, in, out)

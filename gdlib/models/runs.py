@@ -37,7 +37,9 @@ class RunModel(nn.Module):
         gradients = [one.grad for one in self.parameters() if one.grad is not None]  # (R, ...)
         if not gradients:
             return next(self.parameters()).new_zeros(self.runs)
-        squares = [torch.linalg.vector_norm(one.flatten(1), dim=1).square() for one in gradients]
+        squares = [
+            torch.linalg.vector_norm(one[:, None].flatten(1), dim=1).square() for one in gradients
+        ]
         # added layer by layer, so that a run's norm does not depend on the stack
         norm = torch.sqrt(functools.reduce(torch.add, squares))
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -87,13 +89,9 @@ class ModuleStack(RunModel):
         Of modules that return several tensors, such as cosines and features, each is stacked.
         """
         outputs = self._each(lambda copy, batch: copy(batch), inputs)
+        _check_outputs(outputs[0])
         if isinstance(outputs[0], Tensor):
             return torch.stack(outputs)
-        if not isinstance(outputs[0], (tuple, list)):
-            raise TypeError(
-                "a module must return a tensor, or a tuple of them; got "
-                f"{type(outputs[0]).__name__}"
-            )
         return tuple(torch.stack(one) for one in zip(*outputs, strict=True))
 
     def features(self, inputs: Tensor) -> Tensor:
@@ -155,7 +153,7 @@ class VmapStack(RunModel):
         _check_modules(copies)
         unsuited = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
         for layer in copies[0].modules():
-            if isinstance(layer, unsuited):
+            if isinstance(layer, unsuited) and getattr(layer, "p", 1.0) > 0:
                 raise ValueError(f"{type(layer).__name__} needs a ModuleStack: vmap has no runs")
         try:
             stacked, constant = torch.func.stack_module_state(copies)
@@ -169,8 +167,11 @@ class VmapStack(RunModel):
         self.constant_names = list(constant)
         for place, buffer in enumerate(constant.values()):
             self.register_buffer(f"constant{place}", buffer)
-        # in a tuple, since it holds no values: it says what to do with those of the stack
-        self._form = (copy.deepcopy(copies[0]).to("meta"),)
+        # in a tuple, since it holds no values: it says what to do with those of the stack. A tensor
+        # that two layers share must stay one, for functional_call to replace both.
+        tensors = [*copies[0].parameters(), *copies[0].buffers()]
+        without_values = {id(one): torch.empty_like(one, device="meta") for one in tensors}
+        self._form = (copy.deepcopy(copies[0], without_values),)
 
     def forward(self, inputs: Tensor) -> Outputs:
         """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
@@ -185,10 +186,22 @@ class VmapStack(RunModel):
 
         def of_run(values: dict[str, Tensor], batch: Tensor) -> Outputs:
             outputs: Outputs = torch.func.functional_call(form, values, (batch,))
+            _check_outputs(outputs)
             return outputs
 
         each = inputs if shared == 1 else inputs.repeat_interleave(shared, 0)
-        return torch.func.vmap(of_run)(state, each)
+        try:
+            return torch.func.vmap(of_run)(state, each)
+        except RuntimeError as error:
+            error.add_note("What torch.func.vmap cannot compute, a ModuleStack can.")
+            raise
+
+
+def _check_outputs(outputs: object) -> None:
+    if not isinstance(outputs, (Tensor, tuple, list)):
+        raise TypeError(
+            f"a module must return a tensor, or a tuple of them; got {type(outputs).__name__}"
+        )
 
 
 def _check_modules(modules: Any) -> None:

@@ -153,7 +153,7 @@ class Batches:
             raise ValueError("order takes the place of seeds: leave one of them out")
         else:
             self.order = functools.lru_cache(maxsize=1)(order)  # its shape is asked for first
-            first = self.order(1)
+            first = torch.as_tensor(self.order(1))
             if first.ndim != 2 or len(first) not in (1, runs):
                 raise ValueError(
                     f"an order must return the samples of an epoch for each of the {runs} runs, "
@@ -185,13 +185,13 @@ class Batches:
         self.tables = Tables(indices, targets, betas.to(here), draws)
 
     def _of_epoch(self, what: str, function: Callable[[int], Tensor], epoch: int) -> Tensor:
-        values, shape = function(epoch).to(self.inputs.device), (self.groups, self.length)
+        values, shape = torch.as_tensor(function(epoch)), (self.groups, self.length)
         if tuple(values.shape[:2]) != shape:
             raise ValueError(
                 f"{what} of epoch {epoch} must begin with the shape {list(shape)}, as that of "
                 f"epoch 1; got {list(values.shape)}"
             )
-        return values
+        return values.to(self.inputs.device)
 
     def batch(self, number: int) -> Batch:
         """Gather the batch of a step of the epoch, counted from 0."""
@@ -236,7 +236,7 @@ def _checked(data: Any, *, finite: bool) -> tuple[Tensor, Tensor]:
             f"{given if pair else type(data).__name__}. torch.as_tensor makes a tensor of an array "
             "or a list; of a Dataset: torch.utils.data.default_collate(list(dataset))"
         )
-    inputs, targets = pair
+    inputs, targets = (one.detach() for one in pair)  # features may have a graph behind them
     for name, values in (("inputs", inputs), ("labels", targets)):
         if values.layout is not torch.strided or values.is_meta:
             kind = "without values" if values.is_meta else f"of layout {values.layout}"

@@ -46,13 +46,14 @@ class Checkpoint:
     ) -> None:
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint must be the name of a file; got {path!r}")
-        if path is not None and os.path.isdir(path):
+        self.path = None if path is None else Path(path).expanduser()
+        if self.path is not None and self.path.is_dir():
             raise ValueError(
-                f"a checkpoint is a file, and {os.fspath(path)} is a directory; "
-                f"name a file in it, such as {os.path.join(path, 'state.pt')}"
+                f"a checkpoint is a file, and {self.path} is a directory; "
+                f"name a file in it, such as {self.path / 'state.pt'}"
             )
         self.every = check_whole("checkpoint_every", every, 1)
-        self.path, self.identity = path, identity
+        self.identity = identity
         self.settings, self.parts = dict(settings), dict(parts)
         self.unsaved: dict[str, Any] | None = None  # the state of the last epoch, if no file has it
 
@@ -87,7 +88,7 @@ class Checkpoint:
         Raises:
             ValueError: for a file that is damaged, belongs to another training, or has more epochs.
         """
-        if self.path is None or not Path(self.path).exists():
+        if self.path is None or not self.path.exists():
             return []
         path = self.path
         state = self._read(path)
@@ -117,9 +118,9 @@ class Checkpoint:
     def _states(self) -> dict[str, Any]:
         return copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
 
-    def _read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+    def _read(self, path: Path) -> dict[str, Any]:
         try:
-            content = Path(path).read_bytes()
+            content = path.read_bytes()
             if hashlib.sha256(content[:-32]).digest() != content[-32:]:
                 raise ValueError("its checksum differs")
             state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
@@ -128,12 +129,13 @@ class Checkpoint:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
             raise ValueError(
-                f"the checkpoint {path} is damaged ({reason}); delete it to start again"
+                f"the checkpoint {path} is damaged ({reason}), or not from train; delete it to "
+                "start again, or name another file"
             ) from error
         checked: dict[str, Any] = state
         return checked
 
-    def _check_training(self, path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    def _check_training(self, path: Path, state: Mapping[str, Any]) -> None:
         """Refuse the state of another training."""
         if state["identity"] != self.identity:
             raise ValueError(

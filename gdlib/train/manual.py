@@ -223,11 +223,11 @@ class ManualStep:
         return values.clone() if self.sorted is None else values[self.sorted.argsort()]
 
     @torch.no_grad()
-    def end(self) -> Tensor:
+    def end(self) -> tuple[Tensor, int]:
         """End an epoch: hand the parameters to the model and the momenta to the optimizer.
 
         Returns:
-            The sum of the losses over the samples of the epoch, ``[R]``.
+            The sum of the losses over the samples of the epoch, ``[R]``, and how many it lacks.
         """
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
@@ -246,7 +246,7 @@ class ManualStep:
             rows, sizes = rows[:1], [sum(sizes)]
         factors = [torch.as_tensor(self.decay(row)[0], dtype=losses.dtype) for row in rows]
         losses = losses + sum(size * one.log() for size, one in zip(sizes, factors, strict=True))
-        return losses + sum(sizes) * self.objective.constant()
+        return losses + sum(sizes) * self.objective.constant(), 0
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
         """Make for a batch the layers' outputs and their gradients."""
@@ -261,7 +261,7 @@ class ManualStep:
     @torch.no_grad()
     def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, D]``, targets ``[R, B]`` and β ``[R]``."""
-        if inputs.shape[-1] != self.width or inputs.ndim != 3:
+        if inputs.shape[-1] != self.width or inputs.ndim != 3 or inputs.dtype != self.flat.dtype:
             self.layers.check_inputs(inputs)
         if self.places is not None:
             inputs = inputs[self.places]

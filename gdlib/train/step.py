@@ -61,6 +61,8 @@ class Step:
             which would keep those of the recording.
         check_targets: called once, after the first forward pass, with the number of classes and
             the index to be ignored.
+        ignored: the index to be ignored, where some targets have it: the loss of a batch without
+            others, which is NaN, does not count for the epoch.
     """
 
     def __init__(
@@ -74,23 +76,28 @@ class Step:
         precision: str = "float32",
         cached: bool = True,
         check_targets: Callable[[int, int], None] | None = None,
+        ignored: int | None = None,
     ) -> None:
         self.model, self.objective, self.optimizer = model, objective, optimizer
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
         self.places, self.check_targets = places, check_targets
         self.losses: Tensor | None = None  # summed over the samples of the epoch, (R,)
+        self.left_out: Tensor | int = 0  # samples of the epoch that are not in it, (R,)
+        self.ignored = ignored
 
     def begin(self, betas: Tensor) -> None:
         """Begin an epoch, with the β of each step, ``[steps, R]``, for a step that needs them."""
         self.objective.begin()
         if self.losses is not None:
             self.losses.zero_()
+            self.left_out *= 0
 
-    def end(self) -> Tensor:
-        """End an epoch; return the sum of its losses, ``[R]``."""
+    def end(self) -> tuple[Tensor, Tensor | int]:
+        """End an epoch; return the sum of its losses, ``[R]``, and how many samples it lacks."""
         assert self.losses is not None
-        return self.losses
+        return self.losses, self.left_out
 
+    @torch.enable_grad()
     def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
         if self.places is not None:
@@ -104,9 +111,16 @@ class Step:
         if self.max_grad_norm is not None:
             self.model.clip_gradients(self.max_grad_norm)
         self.optimizer.step()
+        loss, size = loss.detach(), targets.shape[1]
         if self.losses is None:
             self.losses = torch.zeros_like(loss)
-        self.losses.add_(loss.detach(), alpha=targets.shape[1])
+            if self.ignored is not None:
+                self.left_out = torch.zeros_like(loss)
+        if self.ignored is not None:
+            nothing = loss.isnan() & (targets == self.ignored).flatten(1).all(1)
+            loss = loss.masked_fill(nothing, 0.0)
+            self.left_out += size * nothing
+        self.losses.add_(loss, alpha=size)
 
     def _forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
         with autocast(inputs.device, self.precision, cached=self.cached):
@@ -148,7 +162,8 @@ class Steps:
 
     def end(self) -> Tensor:
         """End the epoch; return the mean loss of each run over its samples, ``[R]``."""
-        return (self.take_step.end() / self.batches.samples).cpu()
+        losses, left_out = self.take_step.end()
+        return (losses / (self.batches.samples - left_out)).cpu()
 
 
 class RecordedSteps(Steps):

@@ -10,6 +10,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -17,12 +18,16 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 from gdlib import calibration, functional, heads, losses, models
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._arguments import log_add_exp
-from gdlib.train import batch_order
+from gdlib.train import batch_order, predict, train
 
 INF, NAN = math.inf, math.nan
 
@@ -339,6 +344,24 @@ class TestHooksOfSavedTensors:
             loss = gd_cross_entropy(z, y, 0.3)
         torch.testing.assert_close(3 * gradient(loss, z), first)
 
+    @pytest.mark.parametrize("temperature", [1.0, 2.0])
+    def test_a_selective_checkpoint_keeps_the_products(self, temperature: float) -> None:
+        """Automodel#3274, hyper-parallel#937: what such a checkpoint keeps must not be changed."""
+
+        def policy(_: object, operation: object, *args: object, **options: object) -> object:
+            kept = operation in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+            return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+        def loss_fn(h: Tensor, w: Tensor) -> Tensor:
+            return linear_gd_cross_entropy(h, w, y, 0.3, temperature=temperature, block_rows=7)
+
+        h, w = torch.randn(16, 5, requires_grad=True), torch.randn(20, 5, requires_grad=True)
+        y = torch.randint(0, 20, (16,))
+        contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+        loss = checkpoint(loss_fn, h, w, use_reentrant=False, context_fn=contexts)
+        found = torch.autograd.grad(loss, (h, w))
+        torch.testing.assert_close(found, torch.autograd.grad(loss_fn(h, w), (h, w)))
+
 
 class TestSoftTargets:
     @every_mixed_loss
@@ -609,6 +632,219 @@ class TestCalibration:
             seconds.append(time.thread_time() - before)
         assert max(seconds) < 4 * seconds[0]  # it was 28 times
 
+    def test_what_rounding_leaves_below_zero(self) -> None:
+        """ppsim#23, openturns#2200: 1 - p, where p has been rounded above 1."""
+        sure = torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))
+        p = torch.stack([torch.stack([1 - sure, sure]), torch.tensor([0.25, 0.75])])
+        assert p.min() < 0
+        exact = p.clamp(0, 1)
+        for measure in (
+            calibration.expected_calibration_error,
+            calibration.classwise_calibration_error,
+            calibration.negative_log_likelihood,
+            calibration.brier_score,
+        ):
+            for labels in ([1, 0], [0, 1]):
+                assert measure(p, labels) == pytest.approx(measure(exact, labels), abs=1e-6)
+        torch.testing.assert_close(calibration.beta_link(p, 0.3), calibration.beta_link(exact, 0.3))
+        with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+            calibration.brier_score([[-0.001, 1.001]], [1])
+
+    def test_errors_say_what_to_do(self) -> None:
+        """NumPy has no bfloat16; evidently#1456; batches of a loop that were not joined."""
+        p = torch.softmax(3 * torch.randn(500, 100), 1, dtype=torch.float32).bfloat16()
+        labels = torch.zeros(500, dtype=torch.long)
+        assert calibration.brier_score(p, labels) > 0
+        with pytest.raises(ValueError, match=r"rounded, take the softmax of logits.float\(\)"):
+            calibration.brier_score(p.float().numpy(), labels)
+        two = torch.tensor([[0.8, 0.2], [0.4, 0.6]])
+        for wrong, way_out in (
+            (np.array([False, True]), r"convert it with .astype\(int\)"),
+            (torch.tensor([False, True]), r"convert it with .long\(\)"),
+        ):
+            with pytest.raises(ValueError, match=way_out):
+                calibration.expected_calibration_error(two, wrong)
+        for batches in ([two, two[:1]], [two.clone().requires_grad_()]):
+            with pytest.raises(ValueError, match="join batches by torch.cat"):
+                calibration.expected_calibration_error(batches, [0, 1, 0])
+
+    @pytest.mark.parametrize(
+        "scaling",
+        [calibration.TemperatureScaling(2.0), calibration.VectorScaling([1.0, 2.0], [0.5, -0.5])],
+    )
+    def test_a_scaling_within_a_model(self, scaling: calibration.TemperatureScaling) -> None:
+        """kornia#4391, torchdiffeq#269: a check of values breaks the graph of a compiler."""
+
+        class Calibrated(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = torch.nn.Linear(3, 2)
+
+            def forward(self, x: Tensor) -> Tensor:
+                return scaling.transform(self.layer(x))
+
+        model, x = Calibrated(), torch.randn(5, 3)
+        expected = model(x)
+        for found in (
+            torch.compile(model, backend="eager", fullgraph=True)(x),
+            torch.export.export(model, (x,)).module()(x),
+            torch.func.vmap(model)(x),
+        ):
+            torch.testing.assert_close(found, expected)
+
+    def test_fitted_in_inference_mode(self) -> None:
+        """dinov2#472, pytorch#57369: validation loops run in it, and what they leave is used."""
+        z, labels = torch.randn(40, 3), torch.randint(0, 3, (40,))
+        with torch.inference_mode():
+            scaling = calibration.VectorScaling().fit(z * 1, labels)
+        scaling.transform(z.requires_grad_()).sum().backward()
+        torch.testing.assert_close(z.grad, scaling.weight.float().expand(40, 3))
+
+
+class Scaled(torch.nn.Module):
+    """A layer with a learnt scale, which has no dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * self.layer(x)
+
+
+class Tied(torch.nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.last = torch.nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.second(self.first(x).tanh()))
+
+
+class Attentive(torch.nn.Module):
+    """A dropout of 0, as of nn.TransformerEncoderLayer(..., dropout=0.0)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class Called(torch.nn.Module):
+    """A layer, and a function of its outputs."""
+
+    def __init__(self, function: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.layer, self.function = torch.nn.Linear(4, 3), function
+
+    def forward(self, x: Tensor) -> object:
+        return self.function(self.layer(x))
+
+
+class TestStacks:
+    x = torch.randn(24, 4, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+
+    def train(self, stack: models.RunModel, **options: object) -> list[dict]:
+        given = {"data": (self.x, self.y), "epochs": 2, "lr": 0.1, "batch_size": 5} | options
+        return train(stack, losses.GDCrossEntropyLoss(0.5), **given)
+
+    @pytest.mark.parametrize("module", [Tied, Scaled, Attentive])
+    @pytest.mark.parametrize("options", [{}, {"max_grad_norm": 0.1}])
+    def test_modules_computed_at_once_are_modules_one_by_one(
+        self, module: type[torch.nn.Module], options: dict
+    ) -> None:
+        """functorch#446: shared parameters; open_clip#6: a parameter without dimensions."""
+        copies = [module(), module()]
+        stacks = [models.ModuleStack(copies), models.VmapStack(copies)]
+        history = [self.train(stack, **options)[-1]["loss"] for stack in stacks]
+        torch.testing.assert_close(*history)
+        torch.testing.assert_close(*(predict(stack, self.x) for stack in stacks))
+
+    def test_what_cannot_be_computed_at_once(self) -> None:
+        """rl#1935, rl#2313: vmap asks for flags that the caller cannot set."""
+        stack = models.VmapStack([Called(lambda z: F.dropout(z, 0.5))] * 2)
+        with pytest.raises(RuntimeError, match="randomness") as caught:
+            self.train(stack)
+        assert "a ModuleStack can" in caught.value.__notes__[0]
+        for kind in (models.ModuleStack, models.VmapStack):
+            with pytest.raises(TypeError, match="must return a tensor, or a tuple .* got dict"):
+                self.train(kind([Called(lambda z: {"logits": z})]))
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.uint8])
+    def test_inputs_of_another_type(self, dtype: torch.dtype) -> None:
+        """dgl#3751, scarches#195: tensors made of arrays are float64, images uint8."""
+        data = (self.x.abs().to(dtype), self.y)
+        for by_hand in (True, False):
+            stack = models.StackedMLP([4, 5, 3], seeds=[0, 1])
+            with pytest.raises(ValueError, match=r"give inputs.to\(torch.float32\)"):
+                self.train(stack, data=data, by_hand=by_hand)
+        with pytest.raises(ValueError, match=r"give inputs.to\(torch.float32\)"):
+            predict(stack, data[0])
+
+    def test_features_with_a_graph_behind_them(self) -> None:
+        """nn-zero-to-hero#31, SHOT#41: a second backward pass through what made the data."""
+        backbone = torch.nn.Linear(4, 4)
+        for stack in (
+            models.StackedMLP([4, 5, 3], seeds=[0]),
+            models.ModuleStack([torch.nn.Linear(4, 3)]),
+        ):
+            self.train(stack, data=(backbone(self.x), self.y))
+            assert backbone.weight.grad is None
+
+    def test_where_gradients_are_switched_off(self) -> None:
+        """tnt#539."""
+        with torch.no_grad():
+            for by_hand in (True, False):
+                history = self.train(models.StackedMLP([4, 5, 3], seeds=[0]), by_hand=by_hand)
+                assert history[-1]["loss"] < history[1]["loss"]
+
+    @pytest.mark.parametrize("kind", [models.ModuleStack, models.VmapStack])
+    def test_a_batch_without_a_label_that_counts(self, kind: type[models.RunModel]) -> None:
+        """ultralytics#25096, prime-rl#1110: one such batch hides the loss of the epoch."""
+        y = self.y.clone()
+        y[4:8] = -100
+        copies = [torch.nn.Linear(4, 3) for _ in range(2)]
+        options = {"epochs": 1, "lr": 0.0, "batch_size": 4}
+        order = torch.arange(24)[None]
+        found = self.train(kind(copies), data=(self.x, y), order=lambda _: order, **options)
+        kept = y != -100
+        without = self.train(kind(copies), data=(self.x[kept], y[kept]), **options)
+        torch.testing.assert_close(found[1]["loss"], without[1]["loss"])
+        nothing = self.train(kind(copies), data=(self.x, torch.full((24,), -100)), **options)
+        assert nothing[1]["loss"].isnan().all()
+        with torch.no_grad():
+            copies[1].weight[0] = NAN
+        diverged = self.train(kind(copies), data=(self.x, y), **options)[1]["loss"]
+        assert diverged.isnan().tolist() == [False, True]
+
+    def test_an_order_from_numpy(self) -> None:
+        order = np.random.default_rng(0).permutation(24)[None]
+        found, expected = (
+            self.train(models.StackedMLP([4, 5, 3], seeds=[0]), order=lambda _, one=one: one)
+            for one in (order, torch.from_numpy(order))
+        )
+        assert torch.equal(found[-1]["loss"], expected[-1]["loss"])
+
+    def test_a_checkpoint_in_the_home_directory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """HistoQC#198: a folder whose name is a tilde."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path))
+        self.train(models.StackedMLP([4, 5, 3], seeds=[0]), checkpoint="~/runs/state.pt")
+        assert (tmp_path / "runs" / "state.pt").exists()
+        (tmp_path / "weights.pt").write_bytes(b"the weights of another program, of some length")
+        with pytest.raises(ValueError, match="not from train; .*or name another file"):
+            self.train(models.StackedMLP([4, 5, 3], seeds=[0]), checkpoint="~/weights.pt")
+
 
 ONE_NUMBER = {
     "beta": lambda one: losses.GDCrossEntropyLoss(beta=one),
@@ -670,6 +906,15 @@ class TestExport:
         z, y, size = torch.randn(6, 4), torch.tensor([0, 1, 2, 3, 0, 1]), torch.export.Dim("size")
         exported = torch.export.export(Module(), (z, y), dynamic_shapes=({0: size}, {0: size}))
         torch.testing.assert_close(exported.module()(z[:3], y[:3]), loss_fn(z[:3], y[:3]))
+
+    @every_loss
+    @pytest.mark.filterwarnings("ignore")  # torch.jit is deprecated
+    def test_traces(self, loss_fn: Callable[..., Tensor]) -> None:
+        """pytorch#84628: torch.jit.trace knows no truth value in the place of a number."""
+        z, y = torch.randn(6, 4), torch.tensor([0, 1, 2, 3, 0, 1])
+        if loss_fn is not OF_INDICES["gd, learnt beta"]:  # a leaf made while tracing
+            traced = torch.jit.trace(lambda z, y: loss_fn(z, y), (z, y))
+            torch.testing.assert_close(traced(z[:3], y[:3]), loss_fn(z[:3], y[:3]))
 
 
 class TestReadAfresh:
