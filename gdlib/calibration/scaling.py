@@ -287,12 +287,12 @@ def _transformed(
         shape = [1] * z.ndim
         shape[dim] = len(weight)
         weight, bias = weight.reshape(shape), bias.reshape(shape)
-    scaled: TensorOrArray = like(_scaled(z, weight, bias), logits, _result_type(z))
-    if not is_transformed() and not torch.isfinite(torch.as_tensor(scaled)).all():
-        raise ValueError(
-            f"the scaled logits are too large for {scaled.dtype}; give the logits in float64"
-        )
-    return scaled
+    dtype = _result_type(z)
+    scaled = _scaled(z, weight, bias).to(dtype)
+    if not is_transformed() and not torch.isfinite(scaled).all():
+        raise ValueError(f"the scaled logits are too large for {dtype}; give the logits in float64")
+    result: TensorOrArray = like(scaled, logits, dtype)
+    return result
 
 
 def _nll(scaled: Tensor, y: Tensor) -> float:

@@ -135,7 +135,7 @@ def _filled(before: Tensor, value: float, name: str) -> Tensor:
     """Put a number into a tensor as the one before; refuse one that its type rounds away."""
     dtype = before.dtype if before.is_floating_point() else torch.get_default_dtype()
     filled = torch.full_like(before, value, dtype=dtype)
-    if value and not (0.5 < torch.full((), value, dtype=dtype).item() / value < 2.0):
+    if value and not (0.5 < torch.full((), value, dtype=dtype, device="cpu").item() / value < 2.0):
         raise ValueError(
             f"{name} is a tensor of type {dtype}, which cannot hold {value}; give {name} a tensor "
             f"of another type first, such as torch.tensor({value})"

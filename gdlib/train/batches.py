@@ -153,7 +153,7 @@ class Batches:
             raise ValueError("order takes the place of seeds: leave one of them out")
         else:
             self.order = functools.lru_cache(maxsize=1)(order)  # its shape is asked for first
-            first = torch.as_tensor(self.order(1))
+            first = torch.as_tensor(self.order(1), device=self.inputs.device)
             if first.ndim != 2 or len(first) not in (1, runs):
                 raise ValueError(
                     f"an order must return the samples of an epoch for each of the {runs} runs, "
@@ -185,13 +185,14 @@ class Batches:
         self.tables = Tables(indices, targets, betas.to(here), draws)
 
     def _of_epoch(self, what: str, function: Callable[[int], Tensor], epoch: int) -> Tensor:
-        values, shape = torch.as_tensor(function(epoch)), (self.groups, self.length)
+        values = torch.as_tensor(function(epoch), device=self.inputs.device)
+        shape = self.groups, self.length
         if tuple(values.shape[:2]) != shape:
             raise ValueError(
                 f"{what} of epoch {epoch} must begin with the shape {list(shape)}, as that of "
                 f"epoch 1; got {list(values.shape)}"
             )
-        return values.to(self.inputs.device)
+        return values
 
     def batch(self, number: int) -> Batch:
         """Gather the batch of a step of the epoch, counted from 0."""

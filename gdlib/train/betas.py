@@ -45,7 +45,7 @@ class Betas:
         """Return the β of these steps for each run, ``[steps, R]``; 1 of a loss without a β."""
         if self.each is None:
             now = self.objective.betas(self.runs) or [1.0] * self.runs
-            return torch.tensor(now, dtype=self.dtype).expand(len(steps), -1)
+            return torch.tensor(now, dtype=self.dtype, device="cpu").expand(len(steps), -1)
         table = np.empty((len(steps), self.runs))
         for run, one in enumerate(self.each):
             if not callable(one):

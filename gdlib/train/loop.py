@@ -445,7 +445,7 @@ def _as_tensor(name: str, value: Any) -> Tensor:
         return value.detach().to("cpu", copy=True)  # what was measured may change later
     try:
         exact = torch.float64 if isinstance(value, float) else None  # as Python has it
-        return torch.as_tensor(value, dtype=exact).clone()
+        return torch.as_tensor(value, dtype=exact, device="cpu").clone()
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
             f"measure must return numbers or tensors; {name} is a {type(value).__name__}"

@@ -244,14 +244,16 @@ class ManualStep:
         rows, sizes = self.betas, self.sizes
         if torch.equal(rows, rows[:1].expand_as(rows)):
             rows, sizes = rows[:1], [sum(sizes)]
-        factors = [torch.as_tensor(self.decay(row)[0], dtype=losses.dtype) for row in rows]
+        factors = [
+            torch.as_tensor(self.decay(row)[0], dtype=losses.dtype, device="cpu") for row in rows
+        ]
         losses = losses + sum(size * one.log() for size, one in zip(sizes, factors, strict=True))
         return losses + sum(sizes) * self.objective.constant(), 0
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
         """Make for a batch the layers' outputs and their gradients."""
         if samples not in self.buffers:
-            new = functools.partial(torch.empty, dtype=self.flat.dtype)
+            new = self.flat.new_empty
             units = [parameter.shape[2] for parameter in self.parameters[: self.last]]
             outputs = [new(self.runs, samples, width) for width in units]
             outputs.append(new(self.runs, self.classes, samples))
@@ -340,7 +342,7 @@ class ManualStep:
         scaled = true * factor
         if not scaled.amin().item() >= _SMALLEST:  # the quotient would overflow; or one run is NaN
             log_true = torch.log_softmax(logits, 1).gather(1, labels)
-            logs = others.log() - log_true - torch.as_tensor(factor).log()
+            logs = others.log() - log_true - torch.as_tensor(factor, device="cpu").log()
             self.far += torch.logaddexp(logs, torch.zeros_like(logs)).sum((1, 2))
         else:
             self.quotients.append(others / scaled)

@@ -825,6 +825,19 @@ class TestStacks:
         diverged = self.train(kind(copies), data=(self.x, y), **options)[1]["loss"]
         assert diverged.isnan().tolist() == [False, True]
 
+    @pytest.mark.parametrize("options", [{}, {"by_hand": False}, {"betas": [0.1, 2.0]}])
+    def test_another_default_device(self, options: dict) -> None:
+        """pytorch#110820: what is made without a device lies on the default one."""
+        options = {"measure": lambda stack, epoch: {"number": 1.0}} | options
+        stacks = [models.StackedMLP([4, 5, 3], seeds=[0, 1]) for _ in range(2)]
+        expected = self.train(stacks[0], **options)
+        with torch.device("meta"):
+            found = self.train(stacks[1], **options)
+            scaled = calibration.TemperatureScaling(2.0).transform(self.x.numpy())
+        assert found[-1]["number"] == 1.0 and np.array_equal(scaled, self.x.numpy() / 2)
+        for name in ("loss", "beta"):
+            assert torch.equal(found[-1][name], expected[-1][name])
+
     def test_an_order_from_numpy(self) -> None:
         order = np.random.default_rng(0).permutation(24)[None]
         found, expected = (
