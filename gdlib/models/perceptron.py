@@ -144,6 +144,8 @@ class StackedMLP(RunModel):
     def check_inputs(self, inputs: Tensor, layer: int = 0) -> None:
         """Refuse inputs of a layer that are not ``[S, N, in]`` with S a divisor of R.
 
+        Those of the first have the type of its weights.
+
         Raises:
             ValueError: for such inputs.
         """

@@ -143,9 +143,8 @@ def train(
         ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one, at the end
         that of the last step; after one cycle no rate follows, and the number means nothing), from
         epoch 1 on ``loss`` (the mean over the samples of the epoch as they were met, ``[R]``; where
-        labels are ignored, that of the batches' means, by the size of the batch, without batches
-        in which no label counts), and what
-        ``measure`` returned, as tensors.
+        labels are ignored, that of the batches' means, by the size of the batch, without batches in
+        which no label counts), and what ``measure`` returned, as tensors.
 
     Raises:
         TypeError: for arguments of a kind that is not known, and for a stack with other outputs

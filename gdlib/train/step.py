@@ -163,7 +163,8 @@ class Steps:
     def end(self) -> Tensor:
         """End the epoch; return the mean loss of each run over its samples, ``[R]``."""
         losses, left_out = self.take_step.end()
-        return (losses / (self.batches.samples - left_out)).cpu()
+        samples = self.batches.samples
+        return (losses / samples / (1 - left_out / samples)).cpu()
 
 
 class RecordedSteps(Steps):
