@@ -13,7 +13,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional import center_update
 from gdlib.functional._arguments import (
     FLOATING,
     check_boolean,
@@ -25,6 +24,7 @@ from gdlib.functional._arguments import (
     update_state,
     without_autocast,
 )
+from gdlib.functional.distance import center_update
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 
@@ -136,14 +136,18 @@ class NormedLinear(_ClassVectors):
 class ClassCenters(_Head):
     r"""One point for each class, for :func:`gdlib.functional.center_loss`.
 
-    The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training
-    only; without, a parameter. An update sees the batch of its own process: where several train
-    together (``DistributedDataParallel``), give ``rate=None``.
+    The centres start at 0. With a ``rate`` :math:`\alpha` they are a buffer that :meth:`update`
+    moves, in training only, each towards the features of its class:
+
+    .. math:: c_j - \alpha \frac{\sum_n [y_n = j] (c_j - h_n)}{1 + \sum_n [y_n = j]}
+
+    Without a rate they are a parameter. An update sees the batch of its own process: where several
+    train together (``DistributedDataParallel``), give ``rate=None``.
 
     Args:
         features: D.
         classes: C.
-        rate: :math:`\alpha` of :func:`gdlib.functional.center_update`, or None.
+        rate: :math:`\alpha` in [0, 1], or None; the paper's is 0.5.
         runs: R for a stack, None for one run.
 
     Shape:
@@ -154,6 +158,10 @@ class ClassCenters(_Head):
         >>> head.update(torch.tensor([[4.0]]), torch.tensor([1]))
         >>> head.centers.tolist()
         [[0.0], [2.0]]
+
+    References:
+        *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV
+        2016), eq. 4 and algorithm 1.
     """
 
     centers: Tensor

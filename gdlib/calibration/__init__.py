@@ -21,7 +21,6 @@ validation split, never on the test set.
 
 from gdlib.calibration.bins import CalibrationBins as CalibrationBins
 from gdlib.calibration.bins import calibration_bins as calibration_bins
-from gdlib.calibration.bins import confidence_histogram as confidence_histogram
 from gdlib.calibration.bootstrap import CalibrationInterval as CalibrationInterval
 from gdlib.calibration.bootstrap import bootstrap_calibration as bootstrap_calibration
 from gdlib.calibration.errors import brier_score as brier_score

@@ -15,9 +15,7 @@ from gdlib.calibration.inputs import (
     FloatArray,
     IntArray,
     check_whole,
-    floating_type,
     predictions,
-    to_tensor,
 )
 
 Scheme = Literal["width", "mass"]
@@ -138,58 +136,6 @@ def calibration_bins(
     """
     p, y, dtype = predictions(probs, labels, ignore_index)
     return bins_of(p.max(axis=1), p.argmax(axis=1) == y, n_bins, scheme, dtype)
-
-
-def confidence_histogram(
-    true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-) -> IntArray:
-    r"""Count the samples whose true-class probability lies in each interval.
-
-    This is Table 1 of the gradient-decay papers.
-
-    The intervals are (lo, hi]; the first edge belongs to the first interval, a value above the last
-    edge by rounding to the last.
-
-    Args:
-        true_class_probability: :math:`p_c` of each sample, shape ``[N]``, or with leading axes such
-            as ``[R, N]``.
-        edges: strictly increasing, K + 1 of them; the default is the papers'.
-
-    Returns:
-        Counts, int64, shape ``[K]`` or with the same leading axes ``[R, K]``.
-
-    Raises:
-        ValueError: if there is no sample, if a value is NaN or outside the edges, or if the edges
-            do not increase.
-
-    Example:
-        >>> confidence_histogram([0.0, 0.2, 0.21, 0.6, 1.0]).tolist()
-        [2, 1, 1, 0, 1]
-
-    References:
-        GD-1 and GD-2, Table 1.
-    """
-    tensor = to_tensor(true_class_probability, "true_class_probability")
-    values, dtype = tensor.detach().to("cpu", torch.float64).numpy(), floating_type(tensor)
-    if values.ndim == 0 or values.size == 0:
-        raise ValueError(
-            "true_class_probability must hold at least one sample, shape [N] or [R, N], not "
-            f"{list(values.shape)}"
-        )
-    bounds = _in_precision(edges, dtype)
-    if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
-        raise ValueError(f"edges must be at least two strictly increasing numbers, not {edges}")
-    rounding = 4 * torch.finfo(dtype).eps * abs(bounds[-1])
-    if not ((values >= bounds[0]) & (values <= bounds[-1] + rounding)).all():  # also catches NaN
-        raise ValueError(
-            f"true_class_probability must lie within the edges [{edges[0]}, {edges[-1]}]; it "
-            f"reaches from {values.min()} to {values.max()}"
-        )
-    counts = [
-        np.bincount(_bin_of(row, bounds[1:]), minlength=bounds.size - 1)
-        for row in values.reshape(-1, values.shape[-1])
-    ]
-    return np.stack(counts).reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
 
 
 def bins_of(

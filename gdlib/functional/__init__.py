@@ -22,7 +22,6 @@ from gdlib.functional.angular import cosface_cross_entropy as cosface_cross_entr
 from gdlib.functional.angular import l_softmax_cross_entropy as l_softmax_cross_entropy
 from gdlib.functional.angular import sphereface_cross_entropy as sphereface_cross_entropy
 from gdlib.functional.distance import center_loss as center_loss
-from gdlib.functional.distance import center_update as center_update
 from gdlib.functional.distance import (
     gaussian_mixture_cross_entropy as gaussian_mixture_cross_entropy,
 )

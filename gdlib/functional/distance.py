@@ -35,7 +35,7 @@ def center_loss(
 
     in squared units of the features. A classification loss is added, :math:`L_{\mathrm{softmax}} +
     \lambda J` (ArcGrad eq. 6, λ = 0.02). Gradients flow into the features, and into centres that
-    ask for them; :func:`center_update` is the other way to move the centres.
+    ask for them; :class:`gdlib.heads.ClassCenters` moves them in the other way.
 
     Args:
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
@@ -66,35 +66,18 @@ def center_update(
     features: Tensor,
     target: Tensor,
     centers: Tensor,
-    rate: float = 0.5,
+    rate: float,
     *,
     ignore_index: int = -100,
 ) -> Tensor:
-    r"""Move the centres by one batch: each towards the features of its class.
-
-    .. math:: c_j - \alpha \frac{\sum_n [y_n = j] (c_j - h_n)}{1 + \sum_n [y_n = j]}
-
-    A class that the batch does not hold keeps its centre.
+    """Move the centres by one batch, as :class:`gdlib.heads.ClassCenters` says.
 
     Args:
         features: as in :func:`center_loss`, like the next two.
         target: class indices.
         centers: the centres; new ones are returned, of their shape and type.
-        rate: :math:`\alpha`, in [0, 1]; the paper's is 0.5.
-
-    The rest is as in :func:`center_loss`.
-
-    Example:
-        The first centre moves to 0 + 0.5 * 4 / 2:
-
-        >>> features, centers = torch.tensor([[4.0]]), torch.tensor([[0.0], [7.0]])
-        >>> center_update(features, torch.tensor([0]), centers, rate=0.5)
-        tensor([[1.],
-                [7.]])
-
-    References:
-        *A Discriminative Feature Learning Approach for Deep Face Recognition*, eq. 4 and algorithm
-        1.
+        rate: in [0, 1].
+        ignore_index: as in :func:`center_loss`.
     """
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     check_number("rate", rate, "in [0, 1]")

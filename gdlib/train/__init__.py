@@ -6,7 +6,6 @@ module by itself needs no trainer; a loop of PyTorch is ten lines.
 """
 
 from gdlib.train.batches import batch_order as batch_order
-from gdlib.train.batches import batch_orders as batch_orders
 from gdlib.train.loop import predict as predict
 from gdlib.train.loop import train as train
 from gdlib.train.objective import RunLoss as RunLoss

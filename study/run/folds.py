@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gdlib.train import batch_orders
+from gdlib.train.batches import batch_orders
 from study import data
 
 

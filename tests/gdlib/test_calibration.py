@@ -23,7 +23,6 @@ from gdlib.calibration import (
     brier_score,
     calibration_bins,
     classwise_calibration_error,
-    confidence_histogram,
     debiased_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
@@ -250,9 +249,6 @@ class TestEdges:
             edges = torch.tensor([i / n_bins for i in range(n_bins + 1)], dtype=torch.float64).to(
                 dtype
             )
-            assert confidence_histogram(
-                edges, [i / n_bins for i in range(n_bins + 1)]
-            ).tolist() == [2] + [1] * (n_bins - 1)
             probs = torch.stack([edges, 1 - edges], dim=1)[
                 n_bins // 2 + 1 :
             ]  # confidences above 1/2
@@ -269,72 +265,13 @@ class TestEdges:
         ):
             assert calibration_bins(two_classes([p]), [0]).count.argmax() == index, p
 
-    def test_thirds_of_floating_point(self) -> None:
-        """3 * 0.1 is a step above 0.3: the edge is 0.3, and so the product lies in the next bin.
-
-        float32 0.3 is the edge of float32.
-        """
-        tenths = [k / 10 for k in range(11)]
-        assert confidence_histogram([0.3, 3 * 0.1], tenths).tolist() == [
-            0,
-            0,
-            1,
-            1,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ]
-        assert float(np.float32(0.3)) > 0.3
-        assert confidence_histogram(np.float32([0.3]), tenths).tolist() == [
-            0,
-            0,
-            1,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ]
-
     def test_zero_and_one(self) -> None:
-        assert confidence_histogram([0.0, 1.0]).tolist() == [1, 0, 0, 0, 1]
         bins = calibration_bins([[1.0, 0.0]], [0])
         assert len(bins.count) == 10 and bins.count[9] == 1, "1.0 has no bin of its own"
 
     def test_a_confidence_rounded_above_one(self) -> None:
         p = np.float32([[1 + 1e-6, 0.0]])
         assert calibration_bins(p, [0]).count[9] == 1
-        assert confidence_histogram(np.float32([1 + 2e-7])).tolist() == [0, 0, 0, 0, 1]
-
-
-class TestHistogram:
-    def test_runs(self) -> None:
-        p = torch.tensor([[0.1, 0.2, 0.9], [0.5, 0.5, 0.5]])
-        assert confidence_histogram(p).tolist() == [[2, 0, 0, 0, 1], [0, 0, 3, 0, 0]]
-
-    @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
-    def test_every_sample_is_counted_once(self, p: list[float]) -> None:
-        counts = confidence_histogram(p)
-        assert counts.sum() == len(p)
-        assert counts.cumsum().tolist() == [
-            sum(x <= edge for x in p) for edge in (0.2, 0.4, 0.6, 0.8, 1.0)
-        ]
-
-    def test_errors(self) -> None:
-        for p, edges, message in [
-            ([], [0, 1], "at least one sample"),
-            ([0.5, math.nan], [0, 1], "within the edges"),
-            ([1.5], [0, 1], "reaches from 1.5 to 1.5"),
-            ([0.5], [0, 1, 1], "strictly increasing"),
-            ([0.5], [0], "strictly increasing"),
-        ]:
-            with pytest.raises(ValueError, match=message):
-                confidence_histogram(p, edges)
 
 
 class TestAdversarial:

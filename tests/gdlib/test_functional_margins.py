@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 from gdlib.functional import (
     center_loss,
-    center_update,
     focal_cross_entropy,
     gaussian_mixture_cross_entropy,
     gd_cross_entropy,
@@ -22,6 +21,7 @@ from gdlib.functional import (
     multi_class_hinge,
     soft_margin_cross_entropy,
 )
+from gdlib.functional.distance import center_update
 from gdlib.losses import CenterLoss, GaussianMixtureLoss
 
 
@@ -196,13 +196,15 @@ class TestCenterLoss:
         )
         target = torch.randint(0, 4, (3, 6), generator=generator)
         together = center_loss(features, target, centers, reduction="none")
-        moved = center_update(features, target, centers)
+        moved = center_update(features, target, centers, 0.5)
         for run in range(3):
             assert torch.equal(
                 together[run],
                 center_loss(features[run], target[run], centers[run], reduction="none"),
             )
-            assert torch.equal(moved[run], center_update(features[run], target[run], centers[run]))
+            assert torch.equal(
+                moved[run], center_update(features[run], target[run], centers[run], 0.5)
+            )
 
     def test_update_by_hand(self):
         # class 0 holds 2 and 4 around 1: 1 + 0.5 * (1 + 3) / (1 + 2); class 1 is absent; one sample
@@ -217,7 +219,7 @@ class TestCenterLoss:
 
     def test_update_by_an_ignored_sample_that_is_not_a_number(self):
         found = center_update(
-            torch.tensor([[math.nan], [4.0]]), torch.tensor([-100, 1]), torch.zeros(2, 1)
+            torch.tensor([[math.nan], [4.0]]), torch.tensor([-100, 1]), torch.zeros(2, 1), 0.5
         )
         assert found[:, 0].tolist() == [0.0, 1.0]
 

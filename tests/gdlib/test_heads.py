@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gdlib.functional import center_update, gaussian_mixture_cross_entropy, l_softmax_cross_entropy
+from gdlib.functional import gaussian_mixture_cross_entropy, l_softmax_cross_entropy
+from gdlib.functional.distance import center_update
 from gdlib.heads import ClassCenters, CosineLinear, GaussianMixtureHead, NormedLinear, cosines
 from gdlib.models import StackedMLP
 
@@ -105,7 +106,7 @@ class TestClassCenters:
         head.eval().update(features, target)
         assert (head.centers == 0).all()
         head.train().update(features, target)
-        assert torch.equal(head.centers, center_update(features, target, torch.zeros(3, 2)))
+        assert torch.equal(head.centers, center_update(features, target, torch.zeros(3, 2), 0.5))
         assert set(head.state_dict()) == {"centers"} and not list(head.parameters())
 
     def test_learnt_centres_are_left_to_the_optimiser(self):

@@ -27,7 +27,8 @@ from torch.nn import functional as F
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import ModuleStack, RunModel, StackedMLP, VmapStack
 from gdlib.schedules import LinearWarmup
-from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, manual, predict, train
+from gdlib.train import RunLoss, batch_order, checkpoint, loop, manual, predict, train
+from gdlib.train.batches import batch_orders
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import RecordedSteps
 from gdlib.train.update import read_from

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses
 from gdlib.functional._arguments import compute_in
+from gdlib.functional.distance import center_update
 from gdlib.models import ModuleStack, StackedMLP
 from gdlib.schedules import LinearWarmup
 from gdlib.train import predict, train
@@ -213,11 +214,11 @@ class TestFunctions:
                 "temperature must be a number",
             ),
             (
-                lambda features, weight: functional.center_update(features, LABELS, weight.long()),
+                lambda features, weight: center_update(features, LABELS, weight.long(), 0.5),
                 "centers must be floating point; got torch.int64",
             ),
             (
-                lambda features, weight: functional.center_update(features, LABELS, weight, "0.5"),
+                lambda features, weight: center_update(features, LABELS, weight, "0.5"),
                 "rate must be a number, got str",
             ),
             (
