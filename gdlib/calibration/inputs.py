@@ -90,7 +90,7 @@ def check_finite(values: Tensor, name: str) -> None:
     if not is_transformed() and not torch.isfinite(values).all():
         raise ValueError(
             f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or "
-            "infinite"
+            f"infinite{'; mask a class by -1e4' if torch.isneginf(values).any() else ''}"
         )
 
 

@@ -668,6 +668,20 @@ class TestCalibration:
             with pytest.raises(ValueError, match="join batches by torch.cat"):
                 calibration.expected_calibration_error(batches, [0, 1, 0])
 
+    def test_masked_classes(self) -> None:
+        """stable-baselines#505: logits of -inf for what may not be chosen."""
+        generator = torch.Generator().manual_seed(0)
+        z = 3 * torch.randn(200, 3, generator=generator, dtype=torch.float64)
+        labels = (z[:, :2] + torch.randn(200, 2, generator=generator)).argmax(1)
+        z[:100, 2] = -INF
+        scaling = calibration.TemperatureScaling()
+        with pytest.raises(ValueError, match="mask a class by -1e4"):
+            scaling.fit(z, labels)
+        temperature = scaling.fit(z.clamp(min=-1e4), labels).temperature
+        best = F.cross_entropy(z / temperature, labels)
+        for factor in (0.999, 1.001):
+            assert best < F.cross_entropy(z / (factor * temperature), labels)
+
     @pytest.mark.parametrize(
         "scaling",
         [calibration.TemperatureScaling(2.0), calibration.VectorScaling([1.0, 2.0], [0.5, -0.5])],
