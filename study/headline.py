@@ -42,7 +42,7 @@ def sentences() -> list[str]:
     away = cells[cells["beta"] != 1]
     error = np.sqrt(((away["measured"] - away["predicted"]) ** 2).mean())
     calibrated = outcomes.calibrated(cells, VARIANT)
-    chosen, other = leads_at_own_rates()
+    leads = leads_at_own_rates()
     return [
         "**β changes how sure a network is, and hardly how often it is right.** It adds log β to "
         "the true logit; a formula says what that does to confidence.",
@@ -60,25 +60,26 @@ def sentences() -> list[str]:
         "learning rate does as well.",
         "**None of the top-1 gains from β** that the papers print on CIFAR was reproduced at equal "
         "learning rates, on small networks and a ResNet18 of 30 epochs. With a rate chosen for "
-        f"each, β = 0.1 led β = 1 by {min(chosen, other):.1f} to {max(chosen, other):.1f} points "
-        "on CIFAR-10.",
+        f"each, β = 0.1 led β = 1 by {min(leads):.1f} to {max(leads):.1f} points on CIFAR-10.",
     ]
 
 
-def leads_at_own_rates() -> tuple[float, float]:
-    """Compare β = 0.1 with β = 1 on CIFAR-10, in points, each at the rate that held-out images say.
+def leads_at_own_rates() -> list[float]:
+    """Compare β = 0.1, at the rate that held-out images say, with β = 1 on CIFAR-10, in points.
 
-    Second is the lead over β = 1 at 0.2, which is as good on held-out images.
+    For β = 1 they say 0.1 and 0.2 alike: there is a lead over each.
     """
+    runs = rates_on_cifar10()
+    own = {"beta": 0.1, "learning_rate": [0.05, 0.1, 0.2, 0.4], "by": "valid_accuracy"}
+    others = [{"beta": 1, "learning_rate": rate} for rate in (0.1, 0.2)]
+    found = [compare(runs, "test_accuracy", own, other) for other in others]
+    return [100 * one["difference"].item() for one in found]
+
+
+def rates_on_cifar10() -> pd.DataFrame:
+    """Read the runs on CIFAR-10 with crops at several learning rates."""
     where = "augmentation == 'crop2-flip' and not match_gradient and lr_schedule == 'one-cycle'"
-    runs = outcomes.read("cifar", "cifar10-rates").query(f"dataset == 'cifar10' and {where}")
-    each = {"learning_rate": [0.05, 0.1, 0.2, 0.4], "by": "valid_accuracy"}
-    others = each, {"learning_rate": 0.2}
-    first, second = (
-        compare(runs, "test_accuracy", {"beta": 0.1, **each}, {"beta": 1, **other})
-        for other in others
-    )
-    return 100 * first["difference"].item(), 100 * second["difference"].item()
+    return outcomes.read("cifar", "cifar10-rates").query(f"dataset == 'cifar10' and {where}")
 
 
 def readme() -> str:

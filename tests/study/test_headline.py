@@ -31,6 +31,14 @@ def test_no_gain_in_accuracy_that_the_papers_print_on_cifar_was_reproduced() -> 
     assert all("yes" not in word for word in words.values()), words
 
 
+def test_held_out_images_say_two_rates_alike_for_beta_1() -> None:
+    runs = headline.rates_on_cifar10()
+    by_rate = runs[runs["schedule"].eq("1")].groupby("learning_rate")["valid_accuracy"]
+    best, second, third = by_rate.mean().sort_values(ascending=False).iloc[:3].items()
+    assert {best[0], second[0]} == {0.1, 0.2} and best[1] - second[1] < by_rate.sem()[0.1]
+    assert second[1] - third[1] > 5e-3
+
+
 def test_ten_times_the_rate_does_on_mnist_what_a_small_beta_does() -> None:
     """Pixels from 0 to 1, 100 epochs; the best constant β at the papers' rate of 0.001."""
     papers = results.read("mnist").query("normalization == 'unit' and warmup_epochs == 0")

@@ -36,7 +36,8 @@ def campaign(name):
     files = [ROOT / "results" / part / f"{name}.csv" for part in ("", "jobs")]
     runs, jobs = (pd.read_csv(file, dtype={"schedule": str}) for file in files)
     runs = runs.merge(jobs[["job", *set(jobs).difference(runs)]], on="job")
-    runs = runs.assign(**{key: value for key, value in DEFAULTS.items() if key not in runs})
+    for key, value in DEFAULTS.items():
+        runs[key] = runs[key].fillna(value) if key in runs else value
     if "criterion_seconds" in runs:
         both = runs.merge(runs[runs["loss"] == "softmax"], on=["model", "seed"])
         beyond = both["criterion_seconds_x"] - both["criterion_seconds_y"]
@@ -44,7 +45,7 @@ def campaign(name):
         return both.rename(columns=lambda key: key.removesuffix("_x"))
     if "test_confidence" not in runs:
         return runs
-    runs["units"] = runs["hidden"].str.extract(r"\[(\d*)")[0].replace("", "0").astype(int)
+    runs["units"] = runs["hidden"].str.extract(r"\[(\d+)")[0].fillna("0").astype(int)
     curves = pd.read_parquet(ROOT / f"results/curves/{name}.parquet")
     curve_of = dict(list(curves.sort_values("epoch").groupby(KEYS)))
     each = zip(runs.itertuples(), zip(runs["job"], runs["run"], strict=True), strict=True)
