@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from study.mistakes import nearest
+
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?(inf|nan)", re.ASCII)
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -223,12 +225,13 @@ def parse(text: str) -> Loss:
             " ".join([key, *(number.name for number in kind.numbers)])
             for key, kind in LOSSES.items()
         )
-        raise ValueError(f"unknown loss {text!r}; valid: {valid}")
+        raise ValueError(f"unknown loss {text!r}{nearest(name, LOSSES)}; valid: {valid}")
     expected, values = LOSSES[name].numbers, []
     if len(numbers) != len(expected):
         names = ", ".join(number.name for number in expected) or "none"
+        word = "number" if len(expected) == 1 else "numbers"
         raise ValueError(
-            f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(numbers)}"
+            f"loss {text!r}: {name} has {len(expected)} {word} ({names}); got {len(numbers)}"
         )
     for number, value in zip(expected, numbers, strict=True):
         if not _NUMBER.fullmatch(value):  # float() would read 0_3 as 3

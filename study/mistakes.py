@@ -12,8 +12,9 @@ _SHOWN = 100  # characters of a wrong value
 
 def nearest(name: object, valid: Iterable[str]) -> str:
     """Hint at the name that may have been meant; empty if none is near."""
-    near = difflib.get_close_matches(str(name), list(valid), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    names = {one.lower(): one for one in valid}
+    near = difflib.get_close_matches(str(name).lower(), list(names), n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "parameter") -> str:
@@ -48,7 +49,9 @@ def _shown(value: object) -> str:
 
 def _hint(error: Any, message: str) -> str:
     """Name the choice that is near a wrong one, else the type of what was given."""
-    if error["type"] != "literal_error":
-        return f" ({type(error['input']).__name__})"
-    choices = re.findall("'([^']+)'", message)
-    return nearest(error["input"], choices)
+    if error["type"] == "literal_error":
+        return nearest(error["input"], re.findall("'([^']+)'", message))
+    kind = type(error["input"]).__name__
+    if error["type"] == "float_type" and kind == "str":
+        return f" ({kind}); YAML reads 1e-3 as text: write 0.001 or 1.0e-3"
+    return f" ({kind})"

@@ -174,19 +174,21 @@ def checked(page: str, given: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: activation: Input should be 'relu', 'tanh' or 'sigmoid'; ...did you mean 'relu'?
     """
     known = offered(page)
-    try:
-        values = dict(_model(page)(**given))
-    except ValidationError as error:
-        text = explanation(error, list(known))
-        of_list = isinstance(error.errors()[0]["input"], str) and "valid list" in text
-        hint = "; give papermill a list with -y, as in -y 'betas: [1, 0.1]'" if of_list else ""
-        raise ValueError(text + hint) from None
-    _consistent(values)
-    loss, own = values.get("loss", "").split()[:1], losses(page)
+    loss, own = str(given.get("loss", "")).split()[:1], losses(page)
     if own and loss and loss[0] not in own:
         raise ValueError(
             f"this page has no loss {loss[0]!r}{nearest(loss[0], own)}; it has: {', '.join(own)}"
         )
+    try:
+        values = dict(_model(page)(**given))
+    except ValidationError as error:
+        text, first = explanation(error, list(known)), error.errors()[0]
+        if first["type"] == "list_type" and len(first["loc"]) == 1:
+            name = str(first["loc"][0])
+            example = json.dumps(known[name].default)
+            text += f"; give papermill a list with -y, as in -y '{name}: {example}'"
+        raise ValueError(text) from None
+    _consistent(values)
     return {name: value for name, value in values.items() if name not in PLACES}
 
 
@@ -205,6 +207,14 @@ def _consistent(values: Mapping[str, Any]) -> None:
     """Refuse values that are fine each for itself and mean nothing together."""
     if "betas" in values and not [*values["betas"], *values.get("warmups", ())]:
         raise ValueError("there is nothing to train: give at least one β or warm-up")
+    pictures = ("digits", *data.IMAGES)
+    if (model := values.get("model", "mlp")) != "mlp" and values["dataset"] not in pictures:
+        raise ValueError(
+            f"dataset={values['dataset']!r} has no images for model={model!r}; "
+            f"take one of {', '.join(pictures)}"
+        )
+    if model == "mlp" and values.get("augmentation", "none") != "none":
+        raise ValueError("augmentation is for image networks: with model='mlp' it must be 'none'")
     other = values.get("loss", "gd") != "gd"
     if other and "betas" in values and values["betas"] != [1]:
         raise ValueError(f"betas are for loss='gd'; with loss={values['loss']!r} set betas=[1]")

@@ -24,8 +24,9 @@ def _agree(name: str, only: str) -> int:
     """Print how far what was trained anew is from the tables; 1 where that is too far."""
     jobs = plan(name, Path.cwd(), only=only, fresh=True).campaign.jobs
     apart = agreement(jobs, Path.cwd() / results.FOLDER.name)
-    print("largest difference to the tables, in deviations of the seeds:")
-    print(apart.round(2).to_string())
+    if len(apart):
+        print("largest difference to the tables, in deviations of the seeds:")
+        print(apart.round(2).to_string())
     if others := [job.id for job in jobs if job.id not in apart.index]:
         print("not compared, since one of the two is missing:", *others, sep="\n  ")
     return int((apart > LIMIT).any(axis=None))

@@ -43,7 +43,7 @@ def load(
         normalization: with statistics of the training samples that are kept: ``"unit"`` maps
             images, or each feature of a table, to [0, 1]; ``"standard"`` gives mean 0 and standard
             deviation 1 (over all pixels together, or feature by feature); ``"channel"`` the same
-            for each colour; ``"none"`` leaves the numbers as they are.
+            for each colour, or feature; ``"none"`` leaves the numbers as they are.
         validation_size: number of training samples to hold out, each class in proportion.
         subset: number of training samples to keep, the same of each class; 0 keeps all. A smaller
             subset is part of a larger one.
@@ -64,7 +64,8 @@ def load(
         raise ValueError(f"unknown data set {name!r}; valid: {', '.join(names())}")
     if as_bytes and name not in IMAGES:
         raise ValueError(
-            f"the data set {name!r} holds no bytes; as_bytes is for {', '.join(sorted(IMAGES))}"
+            f"the data set {name!r} has no images for an image network; take one of "
+            f"{', '.join(sorted(IMAGES))}"
         )
     if subset != 0 and imbalance != 1:
         raise ValueError(

@@ -53,11 +53,6 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
             f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}"
         )
     table, colour = inputs.ndim == 2, inputs.ndim == 4
-    if table and normalization == "channel":
-        raise ValueError(
-            "normalization 'channel' is for images, and these inputs are a table of features; "
-            "valid: unit, standard, none"
-        )
     if normalization == "none":
         shift, scale = torch.tensor(0.0), torch.tensor(1.0)
     elif normalization == "unit" and table:
@@ -67,7 +62,7 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
             torch.tensor(0.0),
             torch.tensor(255.0 if inputs.dtype == torch.uint8 else 16.0),
         )
-    elif normalization == "channel":
+    elif normalization == "channel" and not table:
         moments = [_moments(channel) for channel in (inputs.unbind(1) if colour else [inputs])]
         both = (torch.stack(column) for column in zip(*moments, strict=True))
         shift, scale = (

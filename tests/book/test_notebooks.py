@@ -6,6 +6,7 @@ parameters, as the how-to page has it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -15,11 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
+import matplotlib.pyplot as plt
 import nbformat
 import papermill
 import pytest
 
 from study import campaign, ledger, parameters, results
+from tests.study.small import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -146,6 +149,38 @@ def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path, kernel: st
     assert {row["epoch"] for row in written["curves"]} >= {2}
     # so that a comparison counts the runs of this page beside those of the templates before it
     assert asked_of(page) <= {*written["job"], *written["runs"][0], *DERIVED}
+
+
+EXTREME = {
+    "one run": {
+        **{"betas": [0.5], "warmups": [], "seeds": [1], "epochs": 1, "temperatures": [2.0]},
+        **{"width": 0.0625, "datasets": ["wine"], "validation_size": 1, "batch_size": 5000},
+    },
+    "all diverge": {
+        **{"learning_rate": 1000.0, "seeds": [0], "epochs": 2, "width": 0.0625},
+        **{"normalization": "none", "momentum": 0.99, "imbalance": 1.0},
+    },
+}
+
+
+@pytest.mark.parametrize("values", EXTREME)
+@pytest.mark.parametrize("page", EXPERIMENTS)
+def test_this_run_is_shown_whatever_its_values(
+    page: str, values: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The figures and tables of the page's own networks, in this process."""
+    notebook = jupytext.read(ROOT / "notebooks" / "experiments" / f"{page}.md")
+    of_tables = re.compile(r"\b(results|outcomes)\.read\(")
+    notebook.cells = [
+        *itertools.takewhile(lambda cell: not of_tables.search(cell.source), notebook.cells)
+    ]
+    offered = parameters.offered(page)
+    try:
+        execute(notebook, {k: v for k, v in EXTREME[values].items() if k in offered})
+    finally:
+        plt.close("all")
+    stable = ("angular-images", "tables")  # steps of Adam are bounded
+    assert ("a run has diverged" in caplog.text) == (values == "all diverge" and page not in stable)
 
 
 DERIVED = ("units", "momentum", "match_gradient", "loss", "job")

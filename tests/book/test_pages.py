@@ -69,6 +69,9 @@ class TestPage:
         ]
         assert len(ast.parse(cell).body) <= PARAMETERS
 
+    def test_its_parameters_are_checked(self, page: Path) -> None:
+        assert f'run.begin("{page.stem}", globals())' in "".join(cells(page, "code"))
+
     def test_few_words(self, page: Path) -> None:
         words = " ".join(cells(page, "markdown")).split()
         assert len(words) <= WORDS, f"{len(words)} words"

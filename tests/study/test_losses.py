@@ -265,8 +265,9 @@ class TestUnequalClasses:
 
 
 WRONG_TEXTS = {
-    "arcgrid 5": "unknown loss 'arcgrid 5'; valid: softmax, label-smoothing lambda",
+    "arcgrid 5": "'arcgrid 5'; did you mean 'arcgrad'[?]; valid: softmax, label-smoothing lambda",
     "": "unknown loss ''",
+    "lm": r"lm has 1 number \(lambda\); got 0",
     "arcface 20": r"arcface has 2 numbers \(scale, margin\); got 1",
     "arcgrad ten": "scale: 'ten' is no number; write it as 0.3",
     "arcgrad 0": "loss 'arcgrad 0': scale: Input should be greater than 0; got 0",
