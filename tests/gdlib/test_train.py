@@ -634,6 +634,7 @@ class TestScheduleAndHistory:
             ({"data": (torch.zeros(3, 4), torch.zeros(2).long())}, "same number of samples"),
             ({"data": (torch.zeros(0, 4), torch.zeros(0).long())}, "at least one"),
             ({"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())}, "must be finite"),
+            ({"data": (torch.full((3, 4), -math.inf), torch.zeros(3).long())}, "must be finite"),
             ({"data": (torch.eye(4).to_sparse(), torch.zeros(4))}, "inputs must be a dense tensor"),
             ({"data": (torch.eye(4), torch.zeros(4).to("meta"))}, "labels must .* without values"),
             ({"lr": math.nan}, "lr must be a finite number >= 0, got nan"),
@@ -660,6 +661,10 @@ class TestScheduleAndHistory:
         options = {"model": StackedMLP(sizes, [0, 0]), "betas": 1.0, "data": blobs(20)} | change
         with pytest.raises(ValueError, match=message):
             fit(**options)
+
+    def test_inputs_whose_sum_overflows_are_finite(self):
+        inputs, labels = torch.full((20, 4), 3e38), torch.zeros(20).long()
+        assert fit(model=StackedMLP([4, 3], [0]), data=(inputs, labels), betas=1.0, lr=0.0)
 
     @pytest.mark.parametrize(
         ("change", "message"),
