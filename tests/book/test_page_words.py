@@ -61,3 +61,15 @@ def test_most_that_the_linear_model_never_learns_is_not_in_conflict() -> None:
     runs = results.read("samples").query("units == 0 and conflict_share.notna()")
     means = runs.groupby("beta")[["conflict_share", "never_learnt"]].mean()
     assert (means["conflict_share"] < means["never_learnt"] / 2).all() and len(means) == 2
+
+
+def test_without_augmentation_label_smoothing_is_behind_softmax() -> None:
+    """The note of L4."""
+    runs = outcomes.read("cifar", "large-margin")
+    where = "dataset == 'cifar100' and model == 'fast' and augmentation == 'none'"
+    runs = runs.query(where)
+    assert [one for one in runs["schedule"].unique() if "smoothing" in one] == [
+        "label-smoothing 0.1"
+    ]
+    found = compare(runs, "test_accuracy", {"schedule": "label-smoothing 0.1"}, {"schedule": "1"})
+    assert found["high"].item() < 0
