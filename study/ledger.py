@@ -80,7 +80,9 @@ def source(entry: Mapping[str, Any]) -> str:
 
 
 def effects(entry: Mapping[str, Any]) -> tuple[float, ...]:
-    """Read the papers' own differences: one for each paper and network that prints both sides.
+    """Read the papers' own differences: one for each data set and network that prints both sides.
+
+    Where the unit of the comparison is a data set, it is that of their averages.
 
     Example:
         >>> [round(one, 3) for one in effects(entries()["A4"])]
@@ -90,9 +92,8 @@ def effects(entry: Mapping[str, Any]) -> tuple[float, ...]:
         return ()
     compared = entry["compare"]
     printed = published.printed().query(entry["printed"])
-    values = printed.pivot_table(
-        index=["paper", "model"], columns=["metric", "schedule"], values="value"
-    )
+    each = ["paper", "model"] + ["dataset"] * (compared.get("paired") != "title")
+    values = printed.pivot_table(index=each, columns=["metric", "schedule"], values="value")
     best = "min" if compared.get("smaller") else "max"
     sides = (
         _printed(compared[side], values, compared["metric"], best) for side in ("better", "than")

@@ -158,6 +158,13 @@ def test_effects_of_the_papers_come_from_their_tables():
     assert np.median(effects) == pytest.approx(0.004)
 
 
+def test_an_effect_compares_losses_on_one_data_set():
+    """LM's Table 4 has VGG-16-mod on ImageNet with all losses, and on Places-365 with two."""
+    effects = ledger.effects(ledger.entries()["L6"])
+    assert sorted(np.round(100 * np.array(effects), 2)) == [-0.11, -0.02, 0.21, 0.38, 0.39]
+    assert ledger.effects(ledger.entries()["A2"]) == pytest.approx([0.02195], abs=1e-5)
+
+
 def test_a_job_that_is_made_again_with_todays_page_joins_no_other_claim():
     # every page follows samples now: what the curves have does not tell the jobs apart
     for name, variant in {"E2": "activation", "B8": "units"}.items():
