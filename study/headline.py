@@ -46,8 +46,8 @@ def sentences() -> list[str]:
     slow = [100 * one for one in leads_at_one_rate().loc[[0.1, 0.05], "difference"]]
     leads = leads_at_own_rates()
     return [
-        "**β changes how sure a network is, far more than how often it is right.** It adds log β to "
-        "the true logit; a formula says what that does to confidence.",
+        "**β changes how sure a network is, far more than how often it is right.** It adds log β "
+        "to the true logit; a formula says what that does to confidence.",
         "**Accuracy:** on CIFAR-10 and CIFAR-100, at one learning rate, a small network with a β "
         f"from 0.01 to 1 is within {up(below.abs().max()):.1f} points of the cross-entropy. β = 5 "
         f"costs {five.min():.1f} to {five.max():.1f} points of top-1 and gains up to "
