@@ -147,6 +147,7 @@ class VmapStack(RunModel):
         (torch.Size([2, 5, 3]), [torch.Size([2, 3, 4]), torch.Size([2, 3])])
     """
 
+    @torch.inference_mode(False)  # or it could not be trained
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         super().__init__()
         copies = list(modules)
@@ -158,7 +159,9 @@ class VmapStack(RunModel):
         try:
             stacked, constant = torch.func.stack_module_state(copies)
         except RuntimeError as error:
-            raise ValueError(f"modules must be of one kind and shape ({error})") from error
+            raise ValueError(
+                f"modules must be of one kind and shape, or go into a ModuleStack ({error})"
+            ) from error
         self.runs = len(copies)
         self.names = list(stacked)
         self.weights = nn.ParameterList(

@@ -35,6 +35,7 @@ _ENTRIES = ("epoch", "beta", "learning_rate", "loss")  # of the history, beside 
 _log = logging.getLogger("gdlib.train")
 
 
+@torch.inference_mode(False)
 def train(
     stack: RunModel,
     loss: RunLoss | LossFunction | Sequence[LossFunction] | nn.ModuleList,
@@ -239,6 +240,9 @@ def train(
         parts["loss"] = module
     file = Checkpoint(checkpoint, checkpoint_every, identity, settings, parts)
     history = file.restore(epochs)
+    last = max(epochs * batches.steps - 1, 0)
+    if history and table.each is not None:  # its last entry may have been the end
+        history[-1]["beta"] = table.of_steps([min((len(history) - 1) * batches.steps, last)])[0]
     if isinstance(rate, Tensor):
         read_from(rate, updates)
     if isinstance(updates, RecordedSGD):
@@ -262,7 +266,6 @@ def train(
                     rates.step()
             measured = _measured(measure, stack, objective, epoch)
             if table.known:
-                last = max(epochs * batches.steps - 1, 0)
                 entry["beta"] = table.of_steps([min(step, last)])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)

@@ -236,7 +236,7 @@ class TestVmapStack:
         [
             ([], "modules is empty"),
             ([nn.Linear(3, 2), nn.Linear(4, 2)], "one kind and shape"),
-            ([nn.Linear(3, 2), nn.Conv1d(3, 2, 1)], "one kind and shape"),
+            ([nn.Linear(3, 2), nn.Conv1d(3, 2, 1)], "one kind and shape, or go into a ModuleStack"),
             ([nn.Sequential(nn.BatchNorm1d(3))], "BatchNorm1d needs a ModuleStack"),
             ([nn.Dropout(0.5)], "Dropout needs a ModuleStack"),
         ],
