@@ -109,7 +109,9 @@ class ManualStep:
             and model.activation in _BY_HAND
             and not _has_hooks(model)
             and all(
-                weight.device.type == "cpu" and weight.requires_grad
+                weight.device.type == "cpu"
+                and weight.dtype in (torch.float32, torch.float64)
+                and weight.requires_grad
                 for weight in model.parameters()
             )
             and type(optimizer) is torch.optim.SGD
