@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -407,6 +408,9 @@ class TestByHand:
             (ModuleStack([nn.Linear(4, 3)]), gd_loss([1.0]), torch.optim.SGD),
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0], told=False), torch.optim.SGD),
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
+            # whose loss and probabilities autograd computes in float32
+            (StackedMLP([4, 5, 3], [0]).half(), gd_loss([1.0]), torch.optim.SGD),
+            (StackedMLP([4, 5, 3], [0]).bfloat16(), gd_loss([1.0]), torch.optim.SGD),
         ]:
             assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
         known = StackedMLP([4, 5, 3], [0])
@@ -611,9 +615,13 @@ class TestScheduleAndHistory:
         )
 
     def test_seeds_that_have_no_order_are_refused(self):
-        for seed, epoch in ((2**31, 0), (-1, 0), (0, 2**20), (4096, 2**20), (0, -1)):
+        for seed, epoch in ((2**31, 0), (-1, 0), (0, 2**20), (4096, 2**20), (0, -1), (0.5, 1)):
             with pytest.raises(ValueError, match="a batch order needs a seed in"):
                 batch_order(seed, epoch, 3)
+        with pytest.raises(ValueError, match="samples must be a whole number >= 0; got -1"):
+            batch_order(0, 1, -1)
+        one = np.int64(1)
+        assert torch.equal(batch_order(one, one, 3 * one), batch_order(1, 1, 3))
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -746,6 +754,20 @@ class TestCheckpoint:
                     torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name]))
                     for name in ours
                 ), at
+
+    @pytest.mark.parametrize("by_hand", [True, False])
+    def test_with_more_epochs_the_history_is_that_of_one_training(self, tmp_path, by_hand):
+        data, beta = blobs(20), LinearWarmup(0.1, 1.0, 100)  # which goes on beyond the first end
+
+        def trained(path: Path, *counts: int) -> list[dict[str, Any]]:
+            for epochs in counts:
+                options = {"epochs": epochs, "checkpoint": path, "by_hand": by_hand}
+                history = fit(StackedMLP([4, 6, 3], [0, 1]), [beta, 2.0], data, **options)
+            return history
+
+        pairs = zip(trained(tmp_path / "a", 4), trained(tmp_path / "b", 2, 4), strict=True)
+        for straight, resumed in pairs:
+            assert torch.equal(straight["beta"], resumed["beta"])
 
     def test_the_state_of_dropout_goes_on(self, tmp_path):
         def trained(epochs: list[int], path: Path) -> ModuleStack:
