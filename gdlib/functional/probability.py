@@ -68,6 +68,9 @@ def generalized_cross_entropy(
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     q = batch.parameter("q", q, "in (0, 1]")
+    # a smaller one gives the cross-entropy to the last digit, but here 0 / 0
+    least = torch.finfo(batch.values.dtype).eps ** 2
+    q = q.clamp(min=least) if isinstance(q, Tensor) else max(q, least)
     cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
