@@ -286,6 +286,15 @@ class TestWhatDoesNotCountPassesNothingBack:
         loss = functional.center_loss(h.requires_grad_(), labels, torch.zeros(5, 3))
         assert loss.isfinite() and torch.equal(gradient(loss, h)[1], torch.zeros(3))
 
+    def test_a_log_determinant_beside_distances_that_do_not_count(self) -> None:
+        d = torch.rand(2, 3, requires_grad=True)
+        delta = torch.tensor([[0.1, 0.2, 0.3], [NAN] * 3], requires_grad=True)
+        loss = functional.gaussian_mixture_cross_entropy(
+            d, torch.tensor([0, -100]), 0.1, 0.1, half_log_determinant=delta
+        )
+        for found in torch.autograd.grad(loss, (d, delta)):
+            assert torch.equal(found[1], torch.zeros(3)) and found[0].abs().min() > 0
+
     @every_loss
     @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}])
     def test_no_class_has_a_weight(self, loss_fn: Callable[..., Tensor], options: dict) -> None:
@@ -890,6 +899,20 @@ class TestStacks:
         assert found[-1]["number"] == 1.0 and np.array_equal(scaled, self.x.numpy() / 2)
         for name in ("loss", "beta"):
             assert torch.equal(found[-1][name], expected[-1][name])
+
+    @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+    @pytest.mark.parametrize("kind", [models.ModuleStack, models.VmapStack])
+    def test_within_autocast(self, kind: type[models.RunModel], precision: str) -> None:
+        """Flow-Factory#186: the weights as they were cast first, until the outermost one ends."""
+        options = {"epochs": 20, "lr": 0.5, "precision": precision}
+        layers = [torch.nn.Linear(4, 3) for _ in range(2)]
+        stacks = [kind(copy.deepcopy(layers)) for _ in range(2)]
+        self.train(stacks[0], **options)
+        expected = predict(stacks[0], self.x, precision=precision)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.train(stacks[1], **options)
+            assert torch.equal(predict(stacks[1], self.x, precision=precision), expected)
+        assert (expected.argmax(2) == self.y).float().mean() > 0.8
 
     def test_an_order_from_numpy(self) -> None:
         order = np.random.default_rng(0).permutation(24)[None]
