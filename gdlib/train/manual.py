@@ -101,18 +101,20 @@ class ManualStep:
 
         It does for perceptrons with a hidden layer, on a CPU, by SGD, with the loss of a gradient
         decay and nothing learnt but the perceptrons. A subclass may compute something else, and so
-        may a model with hooks.
+        may a model with hooks, with weights that are computed, or with another method of its own.
         """
         return (
             type(model) is StackedMLP
             and len(model.weights) > 1
             and model.activation in _BY_HAND
             and not _has_hooks(model)
+            and vars(model).keys().isdisjoint(("forward", "features", "logits"))
             and all(
-                weight.device.type == "cpu"
+                isinstance(weight, nn.Parameter)  # not if it has a parametrisation
+                and weight.device.type == "cpu"
                 and weight.dtype in (torch.float32, torch.float64)
                 and weight.requires_grad
-                for weight in model.parameters()
+                for weight in (*model.weights, *model.biases)
             )
             and type(optimizer) is torch.optim.SGD
             and not optimizer.defaults["fused"]

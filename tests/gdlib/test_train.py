@@ -337,7 +337,9 @@ class TestByHand:
         # the first sample has gradient 0, the second (1, -1), each over two
         assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
 
-    @pytest.mark.parametrize("kind", ["forward", "features", "hook", "gradient hook"])
+    @pytest.mark.parametrize(
+        "kind", ["forward", "features", "hook", "gradient hook", "method", "parametrisation"]
+    )
     def test_leaves_what_a_model_does_itself_to_autograd(self, kind):
         class Scaled(StackedMLP):
             def forward(self, inputs: Tensor) -> Tensor:
@@ -354,11 +356,17 @@ class TestByHand:
                 model.register_forward_hook(lambda model, inputs, outputs: 2 * outputs)
             if kind == "gradient hook":
                 model.weights[0].register_hook(torch.zeros_like)
+            if kind == "method":  # as libraries wrap it
+                model.forward = lambda inputs: StackedMLP.forward(model, 3 * inputs)
+            if kind == "parametrisation":
+                nn.utils.parametrize.register_parametrization(model.weights, "0", nn.Softsign())
             return model
 
         ours, theirs = make(), make()
         for model, by_hand in ((ours, True), (theirs, False)):
+            before = [one.clone() for one in model.parameters()]
             fit(model, [0.1, 5.0], blobs(33), by_hand=by_hand)
+            assert not all(map(torch.equal, before, model.parameters()))
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(one, other)
 
