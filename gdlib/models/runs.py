@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any, cast
 
 import torch
@@ -131,15 +132,16 @@ class VmapStack(RunModel):
     """R modules of one kind and shape, which ``torch.func.vmap`` computes at once.
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
-    where a module is small. It does not suit modules that change themselves, such as batch
-    normalisation, nor dropout, whose masks would depend on the other runs.
+    where a module is small. What is no tensor, such as an activation, is the same in all. It does
+    not suit modules that change themselves, such as batch normalisation, nor dropout, whose masks
+    would depend on the other runs.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
     Raises:
-        ValueError: for no module, for modules of several kinds or shapes, and for batch
-            normalisation and dropout.
+        ValueError: for no module, for modules of several kinds or shapes or that differ in a
+            number, a text or a function, and for batch normalisation and dropout.
 
     Example:
         >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
@@ -156,6 +158,14 @@ class VmapStack(RunModel):
         for layer in copies[0].modules():
             if isinstance(layer, unsuited) and getattr(layer, "p", 1.0) > 0:
                 raise ValueError(f"{type(layer).__name__} needs a ModuleStack: vmap has no runs")
+        first = _described(copies[0])
+        for other in map(_described, copies[1:]):
+            for name in first | other:
+                if first.get(name) != other.get(name):
+                    raise ValueError(
+                        "modules must be of one kind and shape, or go into a ModuleStack; they "
+                        f"differ in {name!r}, which would be that of the first"
+                    )
         try:
             stacked, constant = torch.func.stack_module_state(copies)
         except RuntimeError as error:
@@ -198,6 +208,23 @@ class VmapStack(RunModel):
         except RuntimeError as error:
             error.add_note("What torch.func.vmap cannot compute, a ModuleStack can.")
             raise
+
+
+def _described(module: nn.Module) -> dict[str, object]:
+    """Name the layers and what shapes them beside tensors: numbers, texts, functions, hooks."""
+    described: dict[str, object] = {}
+    for place, layer in module.named_modules():
+        described[place or "the module"] = type(layer)
+        for name, value in vars(layer).items():
+            if isinstance(value, dict):
+                value = len(value)
+            elif isinstance(value, (Real, str, tuple)):
+                value = repr(value)  # NaN is like NaN
+            else:
+                value = getattr(value, "__qualname__", None)
+            if name != "training":
+                described[f"{place}.{name}".removeprefix(".")] = value
+    return described
 
 
 def _check_outputs(outputs: object) -> None:
