@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gdlib.functional._arguments import check_parameter
 from gdlib.models import ACTIVATIONS, RunModel, StackedMLP
-from gdlib.train.objective import Objective
+from gdlib.train.objective import Objective, has_hooks
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
 # numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
@@ -107,7 +107,7 @@ class ManualStep:
             type(model) is StackedMLP
             and len(model.weights) > 1
             and model.activation in _BY_HAND
-            and not _has_hooks(model)
+            and not has_hooks(model)
             and vars(model).keys().isdisjoint(("forward", "features", "logits"))
             and all(
                 isinstance(weight, nn.Parameter)  # not if it has a parametrisation
@@ -380,16 +380,3 @@ class ManualStep:
         if group["momentum"]:
             gradients = momenta.mul_(group["momentum"]).add_(gradients)
         values.add_(gradients, alpha=-float(group["lr"]))
-
-
-def _has_hooks(model: nn.Module) -> bool:
-    return any(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        for module in model.modules()
-    ) or any(
-        parameter._backward_hooks or parameter._post_accumulate_grad_hooks
-        for parameter in model.parameters()
-    )

@@ -368,6 +368,21 @@ class TestStacksWithPlainLosses:
             fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, epochs=1)
             assert not done
 
+    @pytest.mark.parametrize("by_hand", [True, False])
+    def test_a_loss_that_was_wrapped_or_has_a_hook_is_called(self, by_hand):
+        options, seen = {"epochs": 1, "lr": 0.0, "by_hand": by_hand}, []
+        loss = GDCrossEntropyLoss(0.1)
+        expected = fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, **options)[1]["loss"]
+        loss.register_forward_hook(lambda *_: seen.append(1))
+        fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, **options)
+        assert len(seen) == 2 * 4
+        forward = loss.forward
+        loss.forward = lambda outputs, targets: 3 * forward(outputs, targets)
+        found = fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, **options)[1]["loss"]
+        torch.testing.assert_close(found, 3 * expected)
+        with pytest.raises(ValueError, match="takes no betas"):
+            fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, betas=0.1, **options)
+
     @pytest.mark.parametrize("given", [True, False])
     def test_gradient_decays_are_computed_in_one_call(self, monkeypatch, given):
         """For all runs of a stack at once; a run equals itself alone, bit for bit."""
