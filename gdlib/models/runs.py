@@ -59,7 +59,9 @@ class RunModel(nn.Module):
 class ModuleStack(RunModel):
     """R modules of any kind, which compute one after another.
 
-    A run in the stack so computes what it computes alone. Nothing waits for a GPU. While a CUDA
+    A run in the stack so computes what it computes alone. But random numbers, such as the masks of
+    dropout, are drawn from one generator in turn, and depend on the other runs. Nothing waits for a
+    GPU. While a CUDA
     graph is recorded each module has a stream of its own, so that the replayed graph computes them
     side by side.
 
@@ -133,8 +135,7 @@ class VmapStack(RunModel):
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
     where a module is small. What is no tensor, such as an activation, is the same in all. It does
-    not suit modules that change themselves, such as batch normalisation, nor dropout, whose masks
-    would depend on the other runs.
+    not suit modules that change themselves, such as batch normalisation, nor dropout.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.

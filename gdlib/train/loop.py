@@ -137,7 +137,7 @@ def train(
             interruption, write the last whole epoch.
         identity: describes stack, data, loss and β; a file with another one is refused. Without
             one, losses of libraries and schedules of :mod:`gdlib.schedules` are compared by their
-            names and numbers, and neither data nor functions are.
+            names and numbers, the stack by its shapes, and neither data nor functions are.
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
