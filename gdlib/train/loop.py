@@ -180,6 +180,8 @@ def train(
     _check_stack(stack)
     for name, switch in (("recorded", recorded), ("fused", fused), ("by_hand", by_hand)):
         check_boolean(name, switch)
+    if measure is not None and not callable(measure):
+        raise TypeError(f"measure must be a function; got {type(measure).__name__}")
     update = Update(lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm)
     device = device_of(stack)
     precision = precision_of(precision)

@@ -689,6 +689,7 @@ class TestScheduleAndHistory:
             ({"data": (torch.zeros(3, 4).numpy(), [0, 1, 2])}, "got tuple of ndarray, list"),
             ({"data": torch.zeros(3, 4)}, "a pair of tensors .* got Tensor"),
             ({"order": 3}, "order must be a function; got int"),
+            ({"measure": 3}, "measure must be a function; got int"),
             ({"prepare": lambda batch, draws: None}, "prepare must return a tensor"),
             ({"checkpoint": True}, "checkpoint must be the name of a file; got True"),
             ({"recorded": 1}, "recorded must be True or False"),
