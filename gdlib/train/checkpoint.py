@@ -119,8 +119,8 @@ class Checkpoint:
         return copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
 
     def _read(self, path: Path) -> dict[str, Any]:
+        content = path.read_bytes()  # what fails here is no reason to delete the file
         try:
-            content = path.read_bytes()
             if hashlib.sha256(content[:-32]).digest() != content[-32:]:
                 raise ValueError("its checksum differs")
             state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")

@@ -941,6 +941,15 @@ class TestCheckpoint:
             with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
                 self.interrupted(path, at=-1)
 
+    def test_a_file_that_cannot_be_read_is_not_called_damaged(self, tmp_path, monkeypatch):
+        def refuse(path: Path) -> bytes:
+            raise PermissionError(f"{path} is not yours")
+
+        self.interrupted(tmp_path / "state.pt", at=-1)
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(PermissionError, match=r"state\.pt is not yours"):
+            self.interrupted(tmp_path / "state.pt", at=-1)
+
     def test_without_what_every_training_writes(self, tmp_path):
         path = tmp_path / "state.pt"
         self.interrupted(path, at=-1, epochs=2)
