@@ -243,7 +243,7 @@ def train(
     file = Checkpoint(checkpoint, checkpoint_every, identity, settings, parts)
     history = file.restore(epochs)
     last = max(epochs * batches.steps - 1, 0)
-    if history and table.each is not None:  # its last entry may have been the end
+    if 0 < len(history) <= epochs and table.each is not None:  # an end goes on
         history[-1]["beta"] = table.of_steps([min((len(history) - 1) * batches.steps, last)])[0]
     if isinstance(rate, Tensor):
         read_from(rate, updates)

@@ -187,14 +187,15 @@ class ManualStep:
 
         Raises:
             ValueError: as of the loss itself, for a β or a τ that is not finite and positive. For
-                a loss that was changed since the beginning to one that is not done by hand.
+                a loss or a stack that was changed since the beginning to one that is not done by
+                hand, such as by a layer that was frozen.
         """
         self.objective.begin()
         decay = self.objective.beta_and_temperature()
-        if decay is None:
+        if decay is None or not self.serves(self.layers, self.objective, self.optimizer):
             raise ValueError(
-                "the loss was changed to one whose gradients are not done by hand; train with "
-                "by_hand=False"
+                "the loss or the stack was changed to one whose gradients are not done by hand; "
+                "train with by_hand=False"
             )
         self.decay = decay
         self._check(betas)

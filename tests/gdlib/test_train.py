@@ -778,6 +778,15 @@ class TestCheckpoint:
         for straight, resumed in pairs:
             assert torch.equal(straight["beta"], resumed["beta"])
 
+    def test_a_history_that_is_whole_stays_as_it_was(self, tmp_path):
+        """Though its β came from a function that knows what was measured since."""
+        now, data = [1.0], blobs(20)
+        options = {"epochs": 2, "checkpoint": tmp_path / "state.pt"}
+        expected = fit(StackedMLP([4, 6, 3], [0]), [lambda step: now[0]], data, **options)
+        now[0] = 7.0
+        found = fit(StackedMLP([4, 6, 3], [0]), [lambda step: now[0]], data, **options)
+        assert [entry["beta"] for entry in found] == [entry["beta"] for entry in expected]
+
     def test_the_state_of_dropout_goes_on(self, tmp_path):
         def trained(epochs: list[int], path: Path) -> ModuleStack:
             for count in epochs:

@@ -607,12 +607,20 @@ class TestALossThatChanges:
 
     def test_that_is_not_done_by_hand_any_more_is_refused(self):
         loss = GDCrossEntropyLoss(0.1)
-        with pytest.raises(ValueError, match="the loss was changed to one whose gradients are not"):
-            fit(
-                StackedMLP([4, 6, 3], [0]),
-                loss,
-                measure=lambda model, epoch: setattr(loss, "label_smoothing", 0.1),
-            )
+        for change in (
+            lambda model: setattr(loss, "label_smoothing", 0.1),
+            lambda model: model.weights[0].requires_grad_(False),
+            lambda model: model.weights[0].register_hook(torch.zeros_like),
+        ):
+
+            def measure(
+                model: StackedMLP, epoch: int, change: Callable[..., object] = change
+            ) -> None:
+                change(model)
+
+            with pytest.raises(ValueError, match="the loss or the stack was changed to one whose"):
+                fit(StackedMLP([4, 6, 3], [0]), loss, measure=measure)
+            loss.label_smoothing = 0.0
 
 
 class TestMeasurements:
