@@ -101,7 +101,7 @@ class ManualStep:
 
         It does for perceptrons with a hidden layer, on a CPU, by SGD, with the loss of a gradient
         decay and nothing learnt but the perceptrons. A subclass may compute something else, and so
-        may a model with hooks, with weights that are computed, or with another method of its own.
+        may a model with hooks, with weights that are computed or shared, or with another method.
         """
         return (
             type(model) is StackedMLP
@@ -109,6 +109,7 @@ class ManualStep:
             and model.activation in _BY_HAND
             and not has_hooks(model)
             and vars(model).keys().isdisjoint(("forward", "features", "logits"))
+            and len({*model.weights, *model.biases}) == len(model.weights) + len(model.biases)
             and all(
                 isinstance(weight, nn.Parameter)  # not if it has a parametrisation
                 and weight.device.type == "cpu"

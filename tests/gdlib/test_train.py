@@ -338,7 +338,8 @@ class TestByHand:
         assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
 
     @pytest.mark.parametrize(
-        "kind", ["forward", "features", "hook", "gradient hook", "method", "parametrisation"]
+        "kind",
+        ["forward", "features", "hook", "gradient hook", "method", "parametrisation", "shared"],
     )
     def test_leaves_what_a_model_does_itself_to_autograd(self, kind):
         class Scaled(StackedMLP):
@@ -351,13 +352,15 @@ class TestByHand:
 
         def make() -> StackedMLP:
             made = {"forward": Scaled, "features": Negative}.get(kind, StackedMLP)
-            model = made([4, 6, 3], [0, 1])
+            model = made([4, 6, 6, 6, 3], [0, 1])
             if kind == "hook":
                 model.register_forward_hook(lambda model, inputs, outputs: 2 * outputs)
             if kind == "gradient hook":
                 model.weights[0].register_hook(torch.zeros_like)
             if kind == "method":  # as libraries wrap it
                 model.forward = lambda inputs: StackedMLP.forward(model, 3 * inputs)
+            if kind == "shared":
+                model.weights[2] = model.weights[1]
             if kind == "parametrisation":
                 nn.utils.parametrize.register_parametrization(model.weights, "0", nn.Softsign())
             return model
