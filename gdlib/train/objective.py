@@ -318,7 +318,18 @@ def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
             raise ValueError(
                 f"give one loss for each of the {runs} runs, or one for all; got {len(each)}"
             )
-        return each
+        learnt = [one for loss in each if isinstance(loss, nn.Module) for one in loss.parameters()]
+        if len(set(learnt)) < len(learnt):
+            raise ValueError(
+                "two runs share a parameter of a loss and would be trained as one; give each run "
+                "its own, such as copy.deepcopy(loss)"
+            )
+        return [  # what a loss remembers is the run's own
+            copy.deepcopy(loss)
+            if isinstance(loss, nn.Module) and loss in each[:place] and list(loss.buffers())
+            else loss
+            for place, loss in enumerate(each)
+        ]
     if runs == 1 or not isinstance(loss, nn.Module):
         return [loss] * runs
     if list(loss.parameters()):

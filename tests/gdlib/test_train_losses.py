@@ -308,6 +308,16 @@ class TestParametersOfALoss:
         assert same(stack.copies[1], alone) and same(each_own[1], loss)
         with pytest.raises(ValueError, match="one loss for each of the 2 runs, .*; got 3"):
             fit(ModuleStack([net(), net()]), [Learnt() for _ in range(3)])
+        with pytest.raises(ValueError, match="two runs share a parameter of a loss"):
+            fit(ModuleStack([net(), net()]), [Learnt()] * 2)
+
+    def test_one_loss_for_two_runs_remembers_for_each(self):
+        make, loss = EVERY_LOSS["AdaCosLoss"]
+        stacks = [ModuleStack([make(), make()]) for _ in range(2)]
+        fit(stacks[0], [copy.deepcopy(loss)] * 2)
+        fit(stacks[1], [copy.deepcopy(loss), copy.deepcopy(loss)])
+        for one, other in zip(stacks[0].copies, stacks[1].copies, strict=True):
+            assert same(one, other)
 
 
 class TestStacksWithPlainLosses:
