@@ -953,6 +953,20 @@ class TestCheckpoint:
             with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
                 self.interrupted(path, at=-1)
 
+    def test_a_state_that_could_not_be_read_again_is_refused_before_the_training(self, tmp_path):
+        class Drawing(nn.Linear):
+            def get_extra_state(self) -> dict[str, Any]:
+                return {"generator": np.random.default_rng(0)}
+
+            def set_extra_state(self, state: dict[str, Any]) -> None:
+                pass
+
+        model = ModuleStack([Drawing(4, 3)])
+        before = model.copies[0].weight.clone()
+        with pytest.raises(TypeError, match=r"a checkpoint can hold tensors, .* \(.*numpy"):
+            fit(model, [0.1], blobs(20), checkpoint=tmp_path / "state.pt")
+        assert torch.equal(model.copies[0].weight, before) and not list(tmp_path.iterdir())
+
     def test_a_file_that_cannot_be_read_is_not_called_damaged(self, tmp_path, monkeypatch):
         def refuse(path: Path) -> bytes:
             raise PermissionError(f"{path} is not yours")
