@@ -922,6 +922,23 @@ class TestStacks:
         )
         assert torch.equal(found[-1]["loss"], expected[-1]["loss"])
 
+    def test_a_checkpoint_where_the_working_directory_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is measured may write its files elsewhere."""
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        monkeypatch.chdir(tmp_path)
+        stack = models.StackedMLP([4, 5, 3], seeds=[0])
+        self.train(
+            stack, checkpoint="state.pt", measure=lambda *_: monkeypatch.chdir(elsewhere) or None
+        )
+        assert not list(elsewhere.iterdir())
+        monkeypatch.chdir(tmp_path)
+        again = models.StackedMLP([4, 5, 3], seeds=[0])
+        self.train(again, checkpoint="state.pt")
+        assert torch.equal(predict(again, self.x), predict(stack, self.x))
+
     def test_a_checkpoint_in_the_home_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
