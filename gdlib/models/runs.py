@@ -78,11 +78,16 @@ class ModuleStack(RunModel):
         super().__init__()
         self.copies = nn.ModuleList(modules)
         _check_modules(self.copies)
-        of_each = sum(len(list(copy.parameters())) for copy in self.copies)
-        if len(list(self.copies.parameters())) < of_each:  # which counts a shared one once
+        own = [
+            tensor
+            for copy in self.copies
+            for name, tensor in (*copy.named_parameters(), *copy.named_buffers())
+            if isinstance(tensor, nn.Parameter) or name.endswith("running_mean")
+        ]
+        if len(set(own)) < len(own):
             raise ValueError(
-                "two modules share a parameter and would be trained as one; give each run its own, "
-                "such as copy.deepcopy(module)"
+                "two modules share a parameter, or the statistics of a normalisation, and would be "
+                "trained as one; give each run its own, such as copy.deepcopy(module)"
             )
         self.runs = len(self.copies)
 

@@ -1131,3 +1131,7 @@ class TestReadAfresh:
     def test_one_module_for_two_runs(self) -> None:
         with pytest.raises(ValueError, match="share a parameter"):
             models.ModuleStack([torch.nn.Linear(2, 2)] * 2)
+        layer = torch.nn.BatchNorm1d(2, affine=False)
+        copies = [torch.nn.Sequential(torch.nn.Linear(2, 2), layer) for _ in range(2)]
+        with pytest.raises(ValueError, match="share .* the statistics of a normalisation"):
+            models.ModuleStack(copies)
