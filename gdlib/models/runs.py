@@ -228,7 +228,7 @@ def _described(module: nn.Module) -> dict[str, object]:
                 value = repr(value)  # NaN is like NaN
             else:
                 value = getattr(value, "__qualname__", None)
-            if name != "training":
+            if not name.startswith(("training", "_torch")):  # and numbers of the compiler
                 described[f"{place}.{name}".removeprefix(".")] = value
     return described
 

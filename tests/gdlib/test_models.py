@@ -239,6 +239,11 @@ class TestVmapStack:
             assert model(torch.ones(1, 5, 3)).amax((1, 2)).tolist() == [1.0, 2.0]
             assert [one.requires_grad for one in model.parameters()] == [True, False]
 
+    def test_of_compiled_modules(self):
+        layers, inputs = [nn.Linear(4, 3), nn.Linear(4, 3)], torch.randn(1, 5, 4)
+        compiled = VmapStack([torch.compile(layer, backend="eager") for layer in layers])
+        torch.testing.assert_close(compiled(inputs), VmapStack(layers)(inputs))
+
     def test_features_are_not_exposed(self):
         with pytest.raises(TypeError, match="VmapStack does not expose the inputs of its last"):
             VmapStack([nn.Linear(3, 4)]).features(torch.ones(1, 5, 3))
