@@ -11,6 +11,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+# of arrays that hold no numbers; of pandas' own types they hold objects
+_WAYS_OUT = {"b": "; convert it with .astype(int)", "O": "; convert it with .astype(float)"}
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 ArrayOrTensor = ArrayLike | Tensor
@@ -48,7 +51,7 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
         if array.dtype.kind not in "fiu":
             raise ValueError(
                 f"{name} must be an array of real numbers, not of type {array.dtype}"
-                f"{'; convert it with .astype(int)' if array.dtype.kind == 'b' else ''}"
+                f"{_WAYS_OUT.get(array.dtype.kind, '')}"
             )
         if array.dtype.kind != "f":
             kind: np.dtype[Any] = np.dtype(np.int64)

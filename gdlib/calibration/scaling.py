@@ -229,6 +229,7 @@ def _positive(temperature: Any) -> float:
     return number
 
 
+@torch.inference_mode(False)  # as in fit
 def _vector(values: ArrayOrTensor, name: str) -> Tensor:
     """Return a number for each class, in float64 on the CPU."""
     vector = to_tensor(values, name).detach().to("cpu", torch.float64, copy=True)

@@ -31,6 +31,7 @@ from gdlib.functional._arguments import (
     readable,
 )
 
+_AS_TENSOR = "; torch.as_tensor makes one of an array or a list"
 _SLACK = 0.02
 """So far class probabilities in bfloat16 may be off 1 in their sum."""
 
@@ -289,6 +290,11 @@ def _rows_that_count(target: Tensor, dim: int) -> Tensor:
     total = target.sum(dim, dtype=torch.promote_types(target.dtype, torch.float32))
     counted = total != 0.0
     if readable(total):
+        if target.shape[dim] == 1 and not counted.all():
+            raise ValueError(
+                "input has one class, of which nothing can be learnt; for a binary problem give "
+                "the logits of two, torch.cat([0 * input, input], 1), and class indices"
+            )
         smallest, largest = extremes(target, 0.0)
         least, most = extremes(total)
         if least < 1 - _SLACK:  # are these rows all 0?
@@ -313,7 +319,9 @@ def _divisor(used: Tensor) -> Tensor:
 def _class_dimension(input: Tensor) -> int:
     """Refuse what cannot be logits; return the class dimension."""
     if not isinstance(input, Tensor):
-        raise ValueError(f"input must be a tensor of logits, got {type(input).__name__}")
+        raise ValueError(
+            f"input must be a tensor of logits, got {type(input).__name__}{_AS_TENSOR}"
+        )
     if input.dtype not in FLOATING:
         raise ValueError(
             "input must hold logits of type float16, bfloat16, float32 or float64, got "
@@ -340,7 +348,7 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
     if not isinstance(target, Tensor):
         raise ValueError(
             "target must be a tensor of class indices or class probabilities, got "
-            f"{type(target).__name__}"
+            f"{type(target).__name__}{_AS_TENSOR}"
         )
     check_dense("target", target)
     if target.shape == input.shape:

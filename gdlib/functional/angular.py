@@ -430,7 +430,10 @@ def adacos_scale(
     counted = valid.sum(-1)
     log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(values))
     angle = arccos(values.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
-    median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
+    # NaN comes last; nanmedian has no deterministic form on a GPU
+    middle = (counted - 1).clamp(min=0).unsqueeze(-1) // 2
+    ordered = angle.sort(-1).values
+    median = ordered.gather(-1, middle).squeeze(-1) if angle.shape[-1] else before
     after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
     if maximum_scale is not None:
         after = torch.where(after.isfinite(), after.clamp(-maximum_scale, maximum_scale), after)

@@ -81,16 +81,15 @@ def center_update(
     """
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     check_number("rate", rate, "in [0, 1]")
+    before, _ = compute_in(centers, "centers")  # half precision cannot count to 3,000
     towards = torch.where(
-        batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0
+        batch.valid.unsqueeze(-1), features.to(before) - _of_class(before, batch.index), 0.0
     )
-    moved = torch.zeros_like(centers).scatter_add(
+    moved = torch.zeros_like(before).scatter_add(
         -2, batch.index.unsqueeze(-1).expand_as(towards), towards
     )
-    count = centers.new_zeros(centers.shape[:-1]).scatter_add(
-        -1, batch.index, batch.valid.to(centers)
-    )
-    return centers + rate * moved / (1 + count).unsqueeze(-1)
+    count = before.new_zeros(before.shape[:-1]).scatter_add(-1, batch.index, batch.valid.to(before))
+    return (before + rate * moved / (1 + count).unsqueeze(-1)).to(centers.dtype)
 
 
 @tensor_by_keyword("margin", 2)
@@ -168,7 +167,7 @@ def gaussian_mixture_cross_entropy(
                 f"{list(values.shape)}, or None for unit covariances; got {given}"
             )
         check_not_meta("half_log_determinant", delta, values.device)
-        offset = delta.to(values).expand(values.shape)
+        offset = batch.of_counted(delta.to(values).expand(values.shape), batch.dim)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
     added = margin * of_true.masked_fill(of_true == math.inf, 0.0)

@@ -96,9 +96,9 @@ def gd_cross_entropy(
     Raises:
         ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
             other shapes or types that do not fit, for a class index outside ``[0, C)``, and for
-            class probabilities that are negative or do not sum to 1. Values of tensors are looked
-            at only where that costs no device synchronisation: on the CPU, outside
-            ``torch.compile`` and ``torch.func`` transforms.
+            class probabilities that are negative, do not sum to 1, or are 0 of the only class.
+            Values of tensors are looked at only where that costs no device synchronisation: on the
+            CPU, outside ``torch.compile`` and ``torch.func`` transforms.
         TypeError: for a tensor as beta that is not given by keyword.
 
     Example:

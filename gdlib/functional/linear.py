@@ -263,6 +263,7 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             raise ValueError(
                 f"{name} must be floating with {ndim} dimensions; got {value.dtype} of shape "
                 f"{list(value.shape)}"
+                f"{'; join batch and time by flatten(0, 1)' if value.ndim > ndim else ''}"
             )
         alike = value.dtype == features.dtype or autocasts(features.device.type)
         if value.device != features.device or not alike:

@@ -108,11 +108,12 @@ def focal_cross_entropy(
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     gamma = batch.parameter("gamma", gamma, ">= 0")
     x = batch.log_odds_against(batch.values)
-    finite_x = x.masked_fill(x == math.inf, 0.0)
+    certain = x > 1e30  # that it is wrong: p_c = 0, also of a class masked by the least number
+    finite_x = x.masked_fill(certain, 0.0)
     rest = torch.exp(-gamma * softplus(-finite_x))  # (1 - p_c)^gamma: log(1 - p_c) = -softplus(-x)
     focal = rest * softplus(finite_x)
     # where p_c = 0 it is the cross-entropy, whose gradient is finite
-    return batch.reduce(torch.where(x == math.inf, x, focal))
+    return batch.reduce(torch.where(certain, x, focal))
 
 
 @tensor_by_keyword("margin", 2)

@@ -29,6 +29,15 @@ def one_minus_exp(x: Tensor) -> Tensor:
     return torch.where(small, -torch.expm1(-torch.where(small, x, 1.0)), 1.0 - torch.exp(-x))
 
 
+def _above_one_minus_exp(x: Tensor) -> Tensor:
+    """Compute x - (1 - exp(-x)) for x >= 0, by its series where the two are near."""
+    small = torch.where(x < 0.25, x, 0.0)
+    series = torch.ones_like(x)
+    for k in range(13, 2, -1):
+        series = 1 - small / k * series
+    return torch.where(x < 0.25, small * small / 2 * series, x - one_minus_exp(x))
+
+
 @tensor_by_keyword("q", 2)
 def generalized_cross_entropy(
     input: Tensor,
@@ -68,6 +77,9 @@ def generalized_cross_entropy(
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     q = batch.parameter("q", q, "in (0, 1]")
+    # a smaller one gives the cross-entropy to the last digit, but here 0 / 0
+    least = torch.finfo(batch.values.dtype).eps ** 2
+    q = q.clamp(min=least) if isinstance(q, Tensor) else max(q, least)
     cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
@@ -112,7 +124,12 @@ def poly1_cross_entropy(
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     epsilon = batch.parameter("epsilon", epsilon, ">= -1")
     cross_entropy = softplus(batch.log_odds_against(batch.values))
-    return batch.reduce(cross_entropy + epsilon * one_minus_exp(cross_entropy))
+    losses = cross_entropy + epsilon * one_minus_exp(cross_entropy)
+    near = epsilon < -0.5  # -1, where the two terms of a sure sample cancel
+    if isinstance(near, Tensor) or near:
+        summed = (1 + epsilon) * one_minus_exp(cross_entropy) + _above_one_minus_exp(cross_entropy)
+        losses = torch.where(near, summed, losses) if isinstance(near, Tensor) else summed
+    return batch.reduce(losses)
 
 
 def negative_probability(

@@ -131,6 +131,7 @@ def _short(value: object) -> str:
     return repr(value)
 
 
+@torch.inference_mode(False)  # or it could have no gradient later
 def _filled(before: Tensor, value: float, name: str) -> Tensor:
     """Put a number into a tensor as the one before; refuse one that its type rounds away."""
     dtype = before.dtype if before.is_floating_point() else torch.get_default_dtype()

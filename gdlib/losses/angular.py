@@ -403,7 +403,7 @@ class AdaCosLoss(Loss):
             owner="AdaCosLoss",
             instead="give a stack of R runs as [R, N, C] to AdaCosLoss(classes, runs=R)",
         )
-        if self.maximum_scale is not None and extremes(self.scale)[1] >= self.maximum_scale:
+        if self.maximum_scale is not None and extremes(self.scale, 0.0)[1] >= self.maximum_scale:
             warnings.warn(
                 f"the scale of AdaCosLoss has reached maximum_scale={self.maximum_scale:g}: the "
                 "wrong cosines are as large as the true ones, as those of features that have "

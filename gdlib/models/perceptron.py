@@ -92,6 +92,7 @@ class StackedMLP(RunModel):
         40480
     """
 
+    @torch.inference_mode(False)  # or it could not be trained
     def __init__(
         self,
         sizes: Sequence[int],

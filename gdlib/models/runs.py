@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any, cast
 
 import torch
@@ -58,7 +59,9 @@ class RunModel(nn.Module):
 class ModuleStack(RunModel):
     """R modules of any kind, which compute one after another.
 
-    A run in the stack so computes what it computes alone. Nothing waits for a GPU. While a CUDA
+    A run in the stack so computes what it computes alone. But random numbers, such as the masks of
+    dropout, are drawn from one generator in turn, and depend on the other runs. Nothing waits for a
+    GPU. While a CUDA
     graph is recorded each module has a stream of its own, so that the replayed graph computes them
     side by side.
 
@@ -75,11 +78,16 @@ class ModuleStack(RunModel):
         super().__init__()
         self.copies = nn.ModuleList(modules)
         _check_modules(self.copies)
-        of_each = sum(len(list(copy.parameters())) for copy in self.copies)
-        if len(list(self.copies.parameters())) < of_each:  # which counts a shared one once
+        own = [
+            tensor
+            for copy in self.copies
+            for name, tensor in (*copy.named_parameters(), *copy.named_buffers())
+            if isinstance(tensor, nn.Parameter) or name.endswith("running_mean")
+        ]
+        if len(set(own)) < len(own):
             raise ValueError(
-                "two modules share a parameter and would be trained as one; give each run its own, "
-                "such as copy.deepcopy(module)"
+                "two modules share a parameter, or the statistics of a normalisation, and would be "
+                "trained as one; give each run its own, such as copy.deepcopy(module)"
             )
         self.runs = len(self.copies)
 
@@ -131,15 +139,15 @@ class VmapStack(RunModel):
     """R modules of one kind and shape, which ``torch.func.vmap`` computes at once.
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
-    where a module is small. It does not suit modules that change themselves, such as batch
-    normalisation, nor dropout, whose masks would depend on the other runs.
+    where a module is small. What is no tensor, such as an activation, is the same in all. It does
+    not suit modules that change themselves, such as batch normalisation, nor dropout.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
     Raises:
-        ValueError: for no module, for modules of several kinds or shapes, and for batch
-            normalisation and dropout.
+        ValueError: for no module, for modules of several kinds or shapes or that differ in a
+            number, a text or a function, and for batch normalisation and dropout.
 
     Example:
         >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
@@ -147,6 +155,7 @@ class VmapStack(RunModel):
         (torch.Size([2, 5, 3]), [torch.Size([2, 3, 4]), torch.Size([2, 3])])
     """
 
+    @torch.inference_mode(False)  # or it could not be trained
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         super().__init__()
         copies = list(modules)
@@ -155,10 +164,20 @@ class VmapStack(RunModel):
         for layer in copies[0].modules():
             if isinstance(layer, unsuited) and getattr(layer, "p", 1.0) > 0:
                 raise ValueError(f"{type(layer).__name__} needs a ModuleStack: vmap has no runs")
+        first = _described(copies[0])
+        for other in map(_described, copies[1:]):
+            for name in first | other:
+                if first.get(name) != other.get(name):
+                    raise ValueError(
+                        "modules must be of one kind and shape, or go into a ModuleStack; they "
+                        f"differ in {name!r}, which would be that of the first"
+                    )
         try:
             stacked, constant = torch.func.stack_module_state(copies)
         except RuntimeError as error:
-            raise ValueError(f"modules must be of one kind and shape ({error})") from error
+            raise ValueError(
+                f"modules must be of one kind and shape, or go into a ModuleStack ({error})"
+            ) from error
         self.runs = len(copies)
         self.names = list(stacked)
         self.weights = nn.ParameterList(
@@ -195,6 +214,23 @@ class VmapStack(RunModel):
         except RuntimeError as error:
             error.add_note("What torch.func.vmap cannot compute, a ModuleStack can.")
             raise
+
+
+def _described(module: nn.Module) -> dict[str, object]:
+    """Name the layers and what shapes them beside tensors: numbers, texts, functions, hooks."""
+    described: dict[str, object] = {}
+    for place, layer in module.named_modules():
+        described[place or "the module"] = type(layer)
+        for name, value in vars(layer).items():
+            if isinstance(value, dict):
+                value = len(value)
+            elif isinstance(value, (Real, str, tuple)):
+                value = repr(value)  # NaN is like NaN
+            else:
+                value = getattr(value, "__qualname__", None)
+            if not name.startswith(("training", "_torch")):  # and numbers of the compiler
+                described[f"{place}.{name}".removeprefix(".")] = value
+    return described
 
 
 def _check_outputs(outputs: object) -> None:

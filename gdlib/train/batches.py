@@ -55,13 +55,14 @@ def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Te
     length = min(samples)
     orders = []
     for seed, size in zip(seeds, samples, strict=True):
-        if not (0 <= seed < 2**31 and 0 <= epoch < 2**20):
+        if not (is_whole(seed, 0) and seed < 2**31 and is_whole(epoch, 0) and epoch < 2**20):
             raise ValueError(
-                f"a batch order needs a seed in [0, {2**31}) and an epoch in [0, {2**20}); "
-                f"got seed {seed}, epoch {epoch}"
+                f"a batch order needs a seed in [0, {2**31}) and an epoch in [0, {2**20}), whole "
+                f"numbers; got seed {seed}, epoch {epoch}"
             )
+        size = check_whole("samples", size, 0)
         if seed < 2**12:
-            generator.manual_seed((int(seed) << 20) + epoch)
+            generator.manual_seed((int(seed) << 20) + int(epoch))
             order = torch.randperm(size, generator=generator, device="cpu")
         else:
             key = np.array([_ORDERS + seed, epoch], dtype=np.uint64)

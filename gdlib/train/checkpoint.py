@@ -9,6 +9,7 @@ import copy
 import hashlib
 import io
 import os
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ class Checkpoint:
     ) -> None:
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint must be the name of a file; got {path!r}")
-        self.path = None if path is None else Path(path).expanduser()
+        self.path = None if path is None else Path(path).expanduser().absolute()
         if self.path is not None and self.path.is_dir():
             raise ValueError(
                 f"a checkpoint is a file, and {self.path} is a directory; "
@@ -61,13 +62,16 @@ class Checkpoint:
         """Take the state after an epoch, and write it if it is its turn."""
         if self.path is None:
             return
-        self.unsaved = {
+        state = {
             "identity": self.identity,
             "settings": self.settings,
             **self._states(),
             "random": torch.get_rng_state(),
             "history": list(history),
         }
+        if history[-1]["epoch"] == 0:
+            _check_readable(state)
+        self.unsaved = state
         if history[-1]["epoch"] % self.every == 0:
             self.write()
 
@@ -119,8 +123,8 @@ class Checkpoint:
         return copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
 
     def _read(self, path: Path) -> dict[str, Any]:
+        content = path.read_bytes()  # what fails here is no reason to delete the file
         try:
-            content = path.read_bytes()
             if hashlib.sha256(content[:-32]).digest() != content[-32:]:
                 raise ValueError("its checksum differs")
             state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
@@ -153,6 +157,22 @@ class Checkpoint:
                 f"the checkpoint {path} was written with {'; '.join(changed)}; "
                 "restore the old value or delete it to start again"
             )
+
+
+def _check_readable(state: Mapping[str, Any]) -> None:
+    """Refuse, before anything is trained, a state that could not be read again."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    content.seek(0)
+    try:
+        torch.load(content, weights_only=True)
+    except pickle.UnpicklingError as error:
+        lines = (line.strip() for line in str(error).splitlines())
+        what = next((line for line in lines if "Unsupported" in line), type(error).__name__)
+        raise TypeError(
+            "a checkpoint can hold tensors, numbers, texts and containers of them, and the state "
+            f"of the stack or of a loss holds something else ({what})"
+        ) from error
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:

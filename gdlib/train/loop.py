@@ -35,6 +35,7 @@ _ENTRIES = ("epoch", "beta", "learning_rate", "loss")  # of the history, beside 
 _log = logging.getLogger("gdlib.train")
 
 
+@torch.inference_mode(False)
 def train(
     stack: RunModel,
     loss: RunLoss | LossFunction | Sequence[LossFunction] | nn.ModuleList,
@@ -136,7 +137,7 @@ def train(
             interruption, write the last whole epoch.
         identity: describes stack, data, loss and β; a file with another one is refused. Without
             one, losses of libraries and schedules of :mod:`gdlib.schedules` are compared by their
-            names and numbers, and neither data nor functions are.
+            names and numbers, the stack by its shapes, and neither data nor functions are.
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
@@ -179,6 +180,8 @@ def train(
     _check_stack(stack)
     for name, switch in (("recorded", recorded), ("fused", fused), ("by_hand", by_hand)):
         check_boolean(name, switch)
+    if measure is not None and not callable(measure):
+        raise TypeError(f"measure must be a function; got {type(measure).__name__}")
     update = Update(lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm)
     device = device_of(stack)
     precision = precision_of(precision)
@@ -239,6 +242,9 @@ def train(
         parts["loss"] = module
     file = Checkpoint(checkpoint, checkpoint_every, identity, settings, parts)
     history = file.restore(epochs)
+    last = max(epochs * batches.steps - 1, 0)
+    if 0 < len(history) <= epochs and table.each is not None:  # an end goes on
+        history[-1]["beta"] = table.of_steps([min((len(history) - 1) * batches.steps, last)])[0]
     if isinstance(rate, Tensor):
         read_from(rate, updates)
     if isinstance(updates, RecordedSGD):
@@ -262,7 +268,6 @@ def train(
                     rates.step()
             measured = _measured(measure, stack, objective, epoch)
             if table.known:
-                last = max(epochs * batches.steps - 1, 0)
                 entry["beta"] = table.of_steps([min(step, last)])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gdlib.functional._arguments import check_parameter
 from gdlib.models import ACTIVATIONS, RunModel, StackedMLP
-from gdlib.train.objective import Objective
+from gdlib.train.objective import Objective, has_hooks
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
 # numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
@@ -101,16 +101,21 @@ class ManualStep:
 
         It does for perceptrons with a hidden layer, on a CPU, by SGD, with the loss of a gradient
         decay and nothing learnt but the perceptrons. A subclass may compute something else, and so
-        may a model with hooks.
+        may a model with hooks, with weights that are computed or shared, or with another method.
         """
         return (
             type(model) is StackedMLP
             and len(model.weights) > 1
             and model.activation in _BY_HAND
-            and not _has_hooks(model)
+            and not has_hooks(model)
+            and vars(model).keys().isdisjoint(("forward", "features", "logits"))
+            and len({*model.weights, *model.biases}) == len(model.weights) + len(model.biases)
             and all(
-                weight.device.type == "cpu" and weight.requires_grad
-                for weight in model.parameters()
+                isinstance(weight, nn.Parameter)  # not if it has a parametrisation
+                and weight.device.type == "cpu"
+                and weight.dtype in (torch.float32, torch.float64)
+                and weight.requires_grad
+                for weight in (*model.weights, *model.biases)
             )
             and type(optimizer) is torch.optim.SGD
             and not optimizer.defaults["fused"]
@@ -183,14 +188,15 @@ class ManualStep:
 
         Raises:
             ValueError: as of the loss itself, for a β or a τ that is not finite and positive. For
-                a loss that was changed since the beginning to one that is not done by hand.
+                a loss or a stack that was changed since the beginning to one that is not done by
+                hand, such as by a layer that was frozen.
         """
         self.objective.begin()
         decay = self.objective.beta_and_temperature()
-        if decay is None:
+        if decay is None or not self.serves(self.layers, self.objective, self.optimizer):
             raise ValueError(
-                "the loss was changed to one whose gradients are not done by hand; train with "
-                "by_hand=False"
+                "the loss or the stack was changed to one whose gradients are not done by hand; "
+                "train with by_hand=False"
             )
         self.decay = decay
         self._check(betas)
@@ -376,16 +382,3 @@ class ManualStep:
         if group["momentum"]:
             gradients = momenta.mul_(group["momentum"]).add_(gradients)
         values.add_(gradients, alpha=-float(group["lr"]))
-
-
-def _has_hooks(model: nn.Module) -> bool:
-    return any(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        for module in model.modules()
-    ) or any(
-        parameter._backward_hooks or parameter._post_accumulate_grad_hooks
-        for parameter in model.parameters()
-    )

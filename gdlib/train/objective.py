@@ -247,7 +247,9 @@ class LossOfEachRun(Objective):
         """Return τ of each run where β and τ, which are numbers, are all that shapes its loss."""
         temperatures = []
         for loss in self.each:
-            if type(loss) is not losses.GDCrossEntropyLoss:
+            if type(loss) is not losses.GDCrossEntropyLoss or has_hooks(loss):
+                return []
+            if "forward" in vars(loss):  # as libraries wrap it
                 return []
             if isinstance(loss.beta, Tensor) or isinstance(loss.temperature, Tensor):
                 return []
@@ -298,7 +300,7 @@ def objective_of(loss: Any, runs: int, *, given: bool, targets: Tensor, at_once:
             )
         if isinstance(one, type):
             raise TypeError(f"loss must be made from its class: give {one.__name__}(...)")
-        if given and type(one) is not losses.GDCrossEntropyLoss:
+        if given and (type(one) is not losses.GDCrossEntropyLoss or "forward" in vars(one)):
             raise ValueError(f"{_name(one)} takes no betas; GDCrossEntropyLoss does, and a RunLoss")
         if given and isinstance(one.beta, nn.Parameter):  # type: ignore[attr-defined]
             raise ValueError("beta is learnt: leave betas out")
@@ -316,7 +318,18 @@ def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
             raise ValueError(
                 f"give one loss for each of the {runs} runs, or one for all; got {len(each)}"
             )
-        return each
+        learnt = [one for loss in each if isinstance(loss, nn.Module) for one in loss.parameters()]
+        if len(set(learnt)) < len(learnt):
+            raise ValueError(
+                "two runs share a parameter of a loss and would be trained as one; give each run "
+                "its own, such as copy.deepcopy(loss)"
+            )
+        return [  # what a loss remembers is the run's own
+            copy.deepcopy(loss)
+            if isinstance(loss, nn.Module) and loss in each[:place] and list(loss.buffers())
+            else loss
+            for place, loss in enumerate(each)
+        ]
     if runs == 1 or not isinstance(loss, nn.Module):
         return [loss] * runs
     if list(loss.parameters()):
@@ -385,3 +398,17 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
 
 def _name(loss: Any) -> str:
     return getattr(loss, "__name__", type(loss).__name__)
+
+
+def has_hooks(model: nn.Module) -> bool:
+    """Say whether somebody looks on when a module, or a part of it, is called or derived."""
+    return any(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        for module in model.modules()
+    ) or any(
+        parameter._backward_hooks or parameter._post_accumulate_grad_hooks
+        for parameter in model.parameters()
+    )

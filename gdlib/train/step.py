@@ -30,8 +30,10 @@ def precision_of(precision: str | torch.dtype) -> str:
 def autocast(device: torch.device, precision: str, *, cached: bool = True) -> torch.autocast:
     """Make the context in which a model runs.
 
-    It is bfloat16 where PyTorch deems that safe, or nothing at all.
+    It is bfloat16 where PyTorch deems that safe, or nothing at all. Within another such context
+    PyTorch would go on with the weights that it cast at the first step.
     """
+    torch.clear_autocast_cache()
     return torch.autocast(
         device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=cached
     )
@@ -105,9 +107,10 @@ class Step:
         outputs = self._forward(inputs)  # (R, B, C)
         if self.check_targets is not None:
             self._check(outputs[0], targets)
-        loss = self.objective(outputs, targets, beta)  # (R,)
-        self.optimizer.zero_grad()
-        loss.sum().backward()
+        with autocast(inputs.device, "float32"):  # also within another one
+            loss = self.objective(outputs, targets, beta)  # (R,)
+            self.optimizer.zero_grad()
+            loss.sum().backward()
         if self.max_grad_norm is not None:
             self.model.clip_gradients(self.max_grad_norm)
         self.optimizer.step()

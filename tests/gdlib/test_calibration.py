@@ -444,7 +444,11 @@ class TestErrors:
             (np.empty((0, 3)), [], r"not be empty, not \[0, 3\]"),
             (np.empty((3, 0)), [0, 0, 0], "not be empty"),
             (np.array([["0.9", "0.1"]]), [0], "real numbers"),
-            ([[0.9, None], [0.4, 0.6]], [0, 1], "real numbers"),
+            (
+                [[0.9, None], [0.4, 0.6]],
+                [0, 1],
+                r"real numbers, .*convert it with .astype\(float\)",
+            ),
             (np.array([[1j, 0]]), [0], "real numbers"),
             (torch.tensor([[True, False]]), [0], "real numbers"),
             (torch.tensor([[1j, 0]]), [0], "real numbers"),

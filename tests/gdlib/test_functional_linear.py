@@ -150,6 +150,7 @@ class TestRefusals:
     def test_bad_arguments(self):
         for change, message in [
             ({"input": torch.zeros(4)}, "input must be floating with 2 dimensions"),
+            ({"input": torch.zeros(2, 3, 4)}, r"join batch and time by flatten\(0, 1\)"),
             ({"linear_weight": torch.zeros(3, 5)}, r"expected \[C, 2\]"),
             ({"linear_weight": [[1.0]]}, "linear_weight must be a tensor"),
             ({"linear_bias": torch.zeros(2)}, r"shape \[3\]"),

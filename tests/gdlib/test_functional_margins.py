@@ -223,6 +223,13 @@ class TestCenterLoss:
         )
         assert found[:, 0].tolist() == [0.0, 1.0]
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_update_in_half_precision_is_rounded_once(self, dtype):
+        for samples in (300, 3000):
+            features, target = torch.ones(samples, 1), torch.zeros(samples, dtype=torch.long)
+            found = center_update(features.to(dtype), target, torch.zeros(1, 1, dtype=dtype), 1.0)
+            assert torch.equal(found, torch.tensor([[samples / (samples + 1)]]).to(dtype))
+
     def test_half_precision_and_refusals(self):
         features = torch.full((1, 2), 300.0, dtype=torch.float16)
         assert center_loss(features, torch.tensor([0]), torch.full((1, 2), 299.0)).item() == 1.0

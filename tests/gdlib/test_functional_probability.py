@@ -95,6 +95,21 @@ class TestGradients:
             (gradient,) = torch.autograd.grad(loss, logits)
             assert -gradient[0, 0].item() == pytest.approx((1 - p) * (1 + epsilon * p), rel=1e-13)
 
+    @pytest.mark.parametrize("epsilon", [-1.0, -0.999, -0.6, torch.tensor(-1.0)])
+    def test_digits_near_minus_one_where_the_terms_cancel(self, epsilon):
+        logits = two_classes(GAPS, torch.float32)
+        target = torch.zeros(len(GAPS), dtype=torch.long)
+        values = poly1_cross_entropy(logits, target, epsilon=epsilon, reduction="none")
+        (slopes,) = torch.autograd.grad(values.sum(), logits)
+        for value, slope, gap in zip(values, slopes[:, 1], GAPS, strict=True):
+            with decimal.localcontext(prec=60):
+                p = 1 / (1 + Decimal(gap).exp())
+                size = Decimal(float(epsilon))
+                exact_value = float(-p.ln() + size * (1 - p))
+                exact_slope = float((1 - p) * (1 + size * p))
+            assert value.item() == pytest.approx(exact_value, rel=5e-6, abs=0)
+            assert slope.item() == pytest.approx(exact_slope, rel=5e-6, abs=0)
+
 
 class TestBounds:
     @pytest.mark.parametrize("q", [0.0, -0.1, 1.5, math.nan, "a", True, torch.tensor([0.5, 2.0])])

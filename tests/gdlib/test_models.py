@@ -6,6 +6,7 @@ Plain modules and PyTorch's own gradient clipping are held against it too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -192,6 +193,17 @@ class TestModuleStack:
             ModuleStack([nn.Linear(3, 4)]).features(torch.ones(1, 5, 3))
 
 
+class Acting(nn.Module):
+    """A function that is no module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer, self.function = nn.Linear(3, 2), function
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.function(self.layer(inputs))
+
+
 class TestVmapStack:
     def modules(self) -> list[nn.Module]:
         torch.manual_seed(0)
@@ -227,6 +239,11 @@ class TestVmapStack:
             assert model(torch.ones(1, 5, 3)).amax((1, 2)).tolist() == [1.0, 2.0]
             assert [one.requires_grad for one in model.parameters()] == [True, False]
 
+    def test_of_compiled_modules(self):
+        layers, inputs = [nn.Linear(4, 3), nn.Linear(4, 3)], torch.randn(1, 5, 4)
+        compiled = VmapStack([torch.compile(layer, backend="eager") for layer in layers])
+        torch.testing.assert_close(compiled(inputs), VmapStack(layers)(inputs))
+
     def test_features_are_not_exposed(self):
         with pytest.raises(TypeError, match="VmapStack does not expose the inputs of its last"):
             VmapStack([nn.Linear(3, 4)]).features(torch.ones(1, 5, 3))
@@ -236,7 +253,12 @@ class TestVmapStack:
         [
             ([], "modules is empty"),
             ([nn.Linear(3, 2), nn.Linear(4, 2)], "one kind and shape"),
-            ([nn.Linear(3, 2), nn.Conv1d(3, 2, 1)], "one kind and shape"),
+            ([nn.Linear(3, 2), nn.Conv1d(3, 2, 1)], "one kind and shape, or go into a ModuleStack"),
+            # vmap would compute both with what the first has
+            ([nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())], "they differ in '0'"),
+            ([nn.LeakyReLU(0.1), nn.LeakyReLU(0.9)], "they differ in 'negative_slope'"),
+            ([Acting(torch.tanh), Acting(torch.relu)], "they differ in 'function'"),
+            ([nn.Sequential(nn.Identity()), nn.Sequential(nn.Dropout(0.5))], "they differ in '0'"),
             ([nn.Sequential(nn.BatchNorm1d(3))], "BatchNorm1d needs a ModuleStack"),
             ([nn.Dropout(0.5)], "Dropout needs a ModuleStack"),
         ],

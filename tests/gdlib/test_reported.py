@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import inspect
@@ -11,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -29,7 +31,7 @@ from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._arguments import log_add_exp
 from gdlib.train import batch_order, predict, train
 
-INF, NAN = math.inf, math.nan
+INF, NAN, PI = math.inf, math.nan, math.pi
 
 
 def cosines(z: Tensor) -> Tensor:
@@ -284,6 +286,15 @@ class TestWhatDoesNotCountPassesNothingBack:
         loss = functional.center_loss(h.requires_grad_(), labels, torch.zeros(5, 3))
         assert loss.isfinite() and torch.equal(gradient(loss, h)[1], torch.zeros(3))
 
+    def test_a_log_determinant_beside_distances_that_do_not_count(self) -> None:
+        d = torch.rand(2, 3, requires_grad=True)
+        delta = torch.tensor([[0.1, 0.2, 0.3], [NAN] * 3], requires_grad=True)
+        loss = functional.gaussian_mixture_cross_entropy(
+            d, torch.tensor([0, -100]), 0.1, 0.1, half_log_determinant=delta
+        )
+        for found in torch.autograd.grad(loss, (d, delta)):
+            assert torch.equal(found[1], torch.zeros(3)) and found[0].abs().min() > 0
+
     @every_loss
     @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}])
     def test_no_class_has_a_weight(self, loss_fn: Callable[..., Tensor], options: dict) -> None:
@@ -437,6 +448,17 @@ class TestSoftTargets:
         with pytest.raises(ValueError, match="sum to 1 over the classes, or are all 0"):
             loss_fn(z, target)
 
+    @every_mixed_loss
+    def test_one_output_for_two_classes(self, loss_fn: Callable[..., Tensor]) -> None:
+        """dcgp#86: the loss is 0 whatever is predicted, and nothing is learnt."""
+        z, target = torch.randn(4, 1), torch.tensor([[0.0], [1.0], [1.0], [0.0]])
+        with pytest.raises(ValueError, match=r"one class.* torch.cat\(\[0 \* input, input\], 1\)"):
+            loss_fn(z, target)
+        if loss_fn is MIXED["poly"]:  # what it advises
+            found = F.cross_entropy(torch.cat([0 * z, z], 1), target[:, 0].long())
+            torch.testing.assert_close(found, F.binary_cross_entropy_with_logits(z, target))
+        assert loss_fn(z, torch.ones(4, 1)).isfinite()
+
     def test_what_rounding_leaves_is_accepted(self) -> None:
         for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
             z = 3 * torch.randn(8, 5000, generator=torch.Generator().manual_seed(0))
@@ -491,6 +513,32 @@ class TestAdaCos:
         assert torch.equal(*scales)
         bounded = functional.adacos_scale(cosine, labels, 2.0, maximum_scale=1.5)
         assert bounded == 1.5 < functional.adacos_scale(cosine, labels, 2.0)
+
+    def test_deterministic_algorithms(self) -> None:
+        """pytorch#46942: a median with its index raises where those are asked for, on a GPU."""
+
+        class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(  # noqa: PLR0917
+                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                assert "median" not in str(function) and "kthvalue" not in str(function)
+                return function(*args, **(kwargs or {}))
+
+        generator = torch.Generator().manual_seed(0)
+        cosine = 0.7 + 0.2 * torch.rand(2, 9, 4, generator=generator)
+        labels = torch.randint(0, 4, (2, 9), generator=generator)
+        for ignored in range(10):
+            labels[0, :ignored] = -100
+            with Watch():
+                found = functional.adacos_scale(cosine, labels, 2.0)
+            counted = labels[0] != -100
+            if not counted.any():
+                assert found[0] == 2.0
+                continue
+            c, y = cosine[0, counted], labels[0, counted, None]
+            wrong = (2 * c).exp().scatter(1, y, 0.0).sum(1).mean()
+            expected = wrong.log() / torch.arccos(c.gather(1, y)).median().clamp(max=PI / 4).cos()
+            torch.testing.assert_close(found[0], expected)
 
     def test_bounds_that_leave_no_scale_are_refused(self) -> None:
         with pytest.raises(ValueError, match="minimum_scale must not be above maximum_scale"):
@@ -852,6 +900,20 @@ class TestStacks:
         for name in ("loss", "beta"):
             assert torch.equal(found[-1][name], expected[-1][name])
 
+    @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+    @pytest.mark.parametrize("kind", [models.ModuleStack, models.VmapStack])
+    def test_within_autocast(self, kind: type[models.RunModel], precision: str) -> None:
+        """Flow-Factory#186: the weights as they were cast first, until the outermost one ends."""
+        options = {"epochs": 20, "lr": 0.5, "precision": precision}
+        layers = [torch.nn.Linear(4, 3) for _ in range(2)]
+        stacks = [kind(copy.deepcopy(layers)) for _ in range(2)]
+        self.train(stacks[0], **options)
+        expected = predict(stacks[0], self.x, precision=precision)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.train(stacks[1], **options)
+            assert torch.equal(predict(stacks[1], self.x, precision=precision), expected)
+        assert (expected.argmax(2) == self.y).float().mean() > 0.8
+
     def test_an_order_from_numpy(self) -> None:
         order = np.random.default_rng(0).permutation(24)[None]
         found, expected = (
@@ -859,6 +921,23 @@ class TestStacks:
             for one in (order, torch.from_numpy(order))
         )
         assert torch.equal(found[-1]["loss"], expected[-1]["loss"])
+
+    def test_a_checkpoint_where_the_working_directory_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is measured may write its files elsewhere."""
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        monkeypatch.chdir(tmp_path)
+        stack = models.StackedMLP([4, 5, 3], seeds=[0])
+        self.train(
+            stack, checkpoint="state.pt", measure=lambda *_: monkeypatch.chdir(elsewhere) or None
+        )
+        assert not list(elsewhere.iterdir())
+        monkeypatch.chdir(tmp_path)
+        again = models.StackedMLP([4, 5, 3], seeds=[0])
+        self.train(again, checkpoint="state.pt")
+        assert torch.equal(predict(again, self.x), predict(stack, self.x))
 
     def test_a_checkpoint_in_the_home_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -944,6 +1023,37 @@ class TestExport:
             torch.testing.assert_close(traced(z[:3], y[:3]), loss_fn(z[:3], y[:3]))
 
 
+class TestInferenceMode:
+    """rl4co#272, unsloth#2434: what a validation loop makes is used in training."""
+
+    def test_a_number_that_is_set_in_it(self) -> None:
+        loss_fn = losses.GDCrossEntropyLoss(beta=torch.tensor(1.0))
+        z = torch.randn(4, 3, requires_grad=True)
+        with torch.inference_mode():
+            loss_fn.beta = 0.5
+            scaling = calibration.VectorScaling([1.0, 2.0, 3.0], [0.0, 1.0, 2.0])
+        for loss in (loss_fn(z, torch.tensor([0, 1, 2, 0])), scaling.transform(z).sum()):
+            assert gradient(loss, z).isfinite().all()
+
+    @pytest.mark.parametrize("by_hand", [True, False])
+    @pytest.mark.parametrize("kind", ["perceptrons", "vmap", "modules"])
+    def test_a_training_in_it(self, kind: str, by_hand: bool) -> None:
+        x, y = torch.randn(12, 4), torch.randint(0, 3, (12,))
+        layers = [torch.nn.Linear(4, 3) for _ in range(2)]
+        found = []
+        for mode in (False, True):
+            copies = copy.deepcopy(layers)  # PyTorch trains no module that was made in it
+            with torch.inference_mode(mode):
+                if kind == "perceptrons":
+                    stack: models.RunModel = models.StackedMLP([4, 5, 3], seeds=[0, 1])
+                else:
+                    stack = {"vmap": models.VmapStack, "modules": models.ModuleStack}[kind](copies)
+                loss = losses.GDCrossEntropyLoss(0.5)
+                train(stack, loss, (x * 1, y * 1), epochs=2, lr=0.1, by_hand=by_hand)
+                found.append(predict(stack, x))
+        assert torch.equal(*found)
+
+
 class TestReadAfresh:
     """Faults that a reader of the code found."""
 
@@ -957,6 +1067,29 @@ class TestReadAfresh:
         learnt = z.requires_grad_()
         gd_cross_entropy(learnt, y, 0.5).backward()
         assert learnt.grad.isfinite().all() == (logit == 100.0)
+
+    @every_mixed_loss
+    def test_a_true_class_that_is_masked_by_the_least_number(
+        self, loss_fn: Callable[..., Tensor]
+    ) -> None:
+        """kornia#918: NaN gradients of a focal loss where a probability is 0."""
+        z = torch.tensor([[torch.finfo(torch.float32).min, 1.0, 0.0]], requires_grad=True)
+        for label in range(3):
+            assert gradient(loss_fn(z, torch.tensor([label])), z).isfinite().all()
+        if loss_fn is MIXED["focal"]:
+            found = gradient(loss_fn(z, torch.tensor([0])), z)
+            torch.testing.assert_close(found, gradient(F.cross_entropy(z, torch.tensor([0])), z))
+
+    def test_a_power_that_its_type_cannot_hold(self) -> None:
+        z, labels = torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0])
+        expected = F.cross_entropy(z, labels)
+        for tiny in (1e-20, 1e-40, 1e-50, 1e-300):
+            for q in (tiny, torch.tensor(tiny, dtype=torch.float64)):
+                found = functional.generalized_cross_entropy(z, labels, q=q)
+                torch.testing.assert_close(found, expected)
+                torch.testing.assert_close(
+                    gradient(found, z), gradient(expected, z, retain_graph=True)
+                )
 
     def test_nll_near_zero_keeps_its_digits(self) -> None:
         nll = torch.tensor([1e-9, 1e-6, 1e-4, 0.5])
@@ -998,3 +1131,7 @@ class TestReadAfresh:
     def test_one_module_for_two_runs(self) -> None:
         with pytest.raises(ValueError, match="share a parameter"):
             models.ModuleStack([torch.nn.Linear(2, 2)] * 2)
+        layer = torch.nn.BatchNorm1d(2, affine=False)
+        copies = [torch.nn.Sequential(torch.nn.Linear(2, 2), layer) for _ in range(2)]
+        with pytest.raises(ValueError, match="share .* the statistics of a normalisation"):
+            models.ModuleStack(copies)

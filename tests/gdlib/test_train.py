@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -336,7 +337,10 @@ class TestByHand:
         # the first sample has gradient 0, the second (1, -1), each over two
         assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
 
-    @pytest.mark.parametrize("kind", ["forward", "features", "hook", "gradient hook"])
+    @pytest.mark.parametrize(
+        "kind",
+        ["forward", "features", "hook", "gradient hook", "method", "parametrisation", "shared"],
+    )
     def test_leaves_what_a_model_does_itself_to_autograd(self, kind):
         class Scaled(StackedMLP):
             def forward(self, inputs: Tensor) -> Tensor:
@@ -348,16 +352,24 @@ class TestByHand:
 
         def make() -> StackedMLP:
             made = {"forward": Scaled, "features": Negative}.get(kind, StackedMLP)
-            model = made([4, 6, 3], [0, 1])
+            model = made([4, 6, 6, 6, 3], [0, 1])
             if kind == "hook":
                 model.register_forward_hook(lambda model, inputs, outputs: 2 * outputs)
             if kind == "gradient hook":
                 model.weights[0].register_hook(torch.zeros_like)
+            if kind == "method":  # as libraries wrap it
+                model.forward = lambda inputs: StackedMLP.forward(model, 3 * inputs)
+            if kind == "shared":
+                model.weights[2] = model.weights[1]
+            if kind == "parametrisation":
+                nn.utils.parametrize.register_parametrization(model.weights, "0", nn.Softsign())
             return model
 
         ours, theirs = make(), make()
         for model, by_hand in ((ours, True), (theirs, False)):
+            before = [one.clone() for one in model.parameters()]
             fit(model, [0.1, 5.0], blobs(33), by_hand=by_hand)
+            assert not all(map(torch.equal, before, model.parameters()))
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(one, other)
 
@@ -407,6 +419,9 @@ class TestByHand:
             (ModuleStack([nn.Linear(4, 3)]), gd_loss([1.0]), torch.optim.SGD),
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0], told=False), torch.optim.SGD),
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
+            # whose loss and probabilities autograd computes in float32
+            (StackedMLP([4, 5, 3], [0]).half(), gd_loss([1.0]), torch.optim.SGD),
+            (StackedMLP([4, 5, 3], [0]).bfloat16(), gd_loss([1.0]), torch.optim.SGD),
         ]:
             assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
         known = StackedMLP([4, 5, 3], [0])
@@ -611,9 +626,13 @@ class TestScheduleAndHistory:
         )
 
     def test_seeds_that_have_no_order_are_refused(self):
-        for seed, epoch in ((2**31, 0), (-1, 0), (0, 2**20), (4096, 2**20), (0, -1)):
+        for seed, epoch in ((2**31, 0), (-1, 0), (0, 2**20), (4096, 2**20), (0, -1), (0.5, 1)):
             with pytest.raises(ValueError, match="a batch order needs a seed in"):
                 batch_order(seed, epoch, 3)
+        with pytest.raises(ValueError, match="samples must be a whole number >= 0; got -1"):
+            batch_order(0, 1, -1)
+        one = np.int64(1)
+        assert torch.equal(batch_order(one, one, 3 * one), batch_order(1, 1, 3))
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -678,6 +697,7 @@ class TestScheduleAndHistory:
             ({"data": (torch.zeros(3, 4).numpy(), [0, 1, 2])}, "got tuple of ndarray, list"),
             ({"data": torch.zeros(3, 4)}, "a pair of tensors .* got Tensor"),
             ({"order": 3}, "order must be a function; got int"),
+            ({"measure": 3}, "measure must be a function; got int"),
             ({"prepare": lambda batch, draws: None}, "prepare must return a tensor"),
             ({"checkpoint": True}, "checkpoint must be the name of a file; got True"),
             ({"recorded": 1}, "recorded must be True or False"),
@@ -751,6 +771,29 @@ class TestCheckpoint:
                     torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name]))
                     for name in ours
                 ), at
+
+    @pytest.mark.parametrize("by_hand", [True, False])
+    def test_with_more_epochs_the_history_is_that_of_one_training(self, tmp_path, by_hand):
+        data, beta = blobs(20), LinearWarmup(0.1, 1.0, 100)  # which goes on beyond the first end
+
+        def trained(path: Path, *counts: int) -> list[dict[str, Any]]:
+            for epochs in counts:
+                options = {"epochs": epochs, "checkpoint": path, "by_hand": by_hand}
+                history = fit(StackedMLP([4, 6, 3], [0, 1]), [beta, 2.0], data, **options)
+            return history
+
+        pairs = zip(trained(tmp_path / "a", 4), trained(tmp_path / "b", 2, 4), strict=True)
+        for straight, resumed in pairs:
+            assert torch.equal(straight["beta"], resumed["beta"])
+
+    def test_a_history_that_is_whole_stays_as_it_was(self, tmp_path):
+        """Though its β came from a function that knows what was measured since."""
+        now, data = [1.0], blobs(20)
+        options = {"epochs": 2, "checkpoint": tmp_path / "state.pt"}
+        expected = fit(StackedMLP([4, 6, 3], [0]), [lambda step: now[0]], data, **options)
+        now[0] = 7.0
+        found = fit(StackedMLP([4, 6, 3], [0]), [lambda step: now[0]], data, **options)
+        assert [entry["beta"] for entry in found] == [entry["beta"] for entry in expected]
 
     def test_the_state_of_dropout_goes_on(self, tmp_path):
         def trained(epochs: list[int], path: Path) -> ModuleStack:
@@ -914,6 +957,29 @@ class TestCheckpoint:
             path.write_bytes(content)
             with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
                 self.interrupted(path, at=-1)
+
+    def test_a_state_that_could_not_be_read_again_is_refused_before_the_training(self, tmp_path):
+        class Drawing(nn.Linear):
+            def get_extra_state(self) -> dict[str, Any]:
+                return {"generator": np.random.default_rng(0)}
+
+            def set_extra_state(self, state: dict[str, Any]) -> None:
+                pass
+
+        model = ModuleStack([Drawing(4, 3)])
+        before = model.copies[0].weight.clone()
+        with pytest.raises(TypeError, match=r"a checkpoint can hold tensors, .* \(.*numpy"):
+            fit(model, [0.1], blobs(20), checkpoint=tmp_path / "state.pt")
+        assert torch.equal(model.copies[0].weight, before) and not list(tmp_path.iterdir())
+
+    def test_a_file_that_cannot_be_read_is_not_called_damaged(self, tmp_path, monkeypatch):
+        def refuse(path: Path) -> bytes:
+            raise PermissionError(f"{path} is not yours")
+
+        self.interrupted(tmp_path / "state.pt", at=-1)
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(PermissionError, match=r"state\.pt is not yours"):
+            self.interrupted(tmp_path / "state.pt", at=-1)
 
     def test_without_what_every_training_writes(self, tmp_path):
         path = tmp_path / "state.pt"

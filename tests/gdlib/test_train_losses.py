@@ -308,6 +308,16 @@ class TestParametersOfALoss:
         assert same(stack.copies[1], alone) and same(each_own[1], loss)
         with pytest.raises(ValueError, match="one loss for each of the 2 runs, .*; got 3"):
             fit(ModuleStack([net(), net()]), [Learnt() for _ in range(3)])
+        with pytest.raises(ValueError, match="two runs share a parameter of a loss"):
+            fit(ModuleStack([net(), net()]), [Learnt()] * 2)
+
+    def test_one_loss_for_two_runs_remembers_for_each(self):
+        make, loss = EVERY_LOSS["AdaCosLoss"]
+        stacks = [ModuleStack([make(), make()]) for _ in range(2)]
+        fit(stacks[0], [copy.deepcopy(loss)] * 2)
+        fit(stacks[1], [copy.deepcopy(loss), copy.deepcopy(loss)])
+        for one, other in zip(stacks[0].copies, stacks[1].copies, strict=True):
+            assert same(one, other)
 
 
 class TestStacksWithPlainLosses:
@@ -367,6 +377,21 @@ class TestStacksWithPlainLosses:
             done.clear()
             fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, epochs=1)
             assert not done
+
+    @pytest.mark.parametrize("by_hand", [True, False])
+    def test_a_loss_that_was_wrapped_or_has_a_hook_is_called(self, by_hand):
+        options, seen = {"epochs": 1, "lr": 0.0, "by_hand": by_hand}, []
+        loss = GDCrossEntropyLoss(0.1)
+        expected = fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, **options)[1]["loss"]
+        loss.register_forward_hook(lambda *_: seen.append(1))
+        fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, **options)
+        assert len(seen) == 2 * 4
+        forward = loss.forward
+        loss.forward = lambda outputs, targets: 3 * forward(outputs, targets)
+        found = fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, **options)[1]["loss"]
+        torch.testing.assert_close(found, 3 * expected)
+        with pytest.raises(ValueError, match="takes no betas"):
+            fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, betas=0.1, **options)
 
     @pytest.mark.parametrize("given", [True, False])
     def test_gradient_decays_are_computed_in_one_call(self, monkeypatch, given):
@@ -592,12 +617,20 @@ class TestALossThatChanges:
 
     def test_that_is_not_done_by_hand_any_more_is_refused(self):
         loss = GDCrossEntropyLoss(0.1)
-        with pytest.raises(ValueError, match="the loss was changed to one whose gradients are not"):
-            fit(
-                StackedMLP([4, 6, 3], [0]),
-                loss,
-                measure=lambda model, epoch: setattr(loss, "label_smoothing", 0.1),
-            )
+        for change in (
+            lambda model: setattr(loss, "label_smoothing", 0.1),
+            lambda model: model.weights[0].requires_grad_(False),
+            lambda model: model.weights[0].register_hook(torch.zeros_like),
+        ):
+
+            def measure(
+                model: StackedMLP, epoch: int, change: Callable[..., object] = change
+            ) -> None:
+                change(model)
+
+            with pytest.raises(ValueError, match="the loss or the stack was changed to one whose"):
+                fit(StackedMLP([4, 6, 3], [0]), loss, measure=measure)
+            loss.label_smoothing = 0.0
 
 
 class TestMeasurements:
