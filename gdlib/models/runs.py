@@ -61,9 +61,8 @@ class ModuleStack(RunModel):
 
     A run in the stack so computes what it computes alone. But random numbers, such as the masks of
     dropout, are drawn from one generator in turn, and depend on the other runs. Nothing waits for a
-    GPU. While a CUDA
-    graph is recorded each module has a stream of its own, so that the replayed graph computes them
-    side by side.
+    GPU. While a CUDA graph is recorded each module has a stream of its own, so that the replayed
+    graph computes them side by side.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
