@@ -231,7 +231,7 @@ def _word(difference: float, low: float, high: float, papers: Sequence[float]) -
 
 def _in_words(column: str, value: Hashable) -> str:
     """Say what a reader calls a value of a column."""
-    other = f"{value} epochs" if column == "epochs" else f"{column} {value}"
+    other = f"{value} epochs" if column == "epochs" else f"{column.replace('_', ' ')} {value}"
     return WORDS.get(column, {}).get(value, other)
 
 
