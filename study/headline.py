@@ -52,8 +52,8 @@ def sentences() -> list[str]:
         f"from 0.01 to 1 is within {up(below.abs().max()):.1f} points of the cross-entropy. β = 5 "
         f"costs {five.min():.1f} to {five.max():.1f} points of top-1, with ResNet18 "
         f"{of_resnet[0]:.1f}, and gains up to {top5.max():.1f} of top-5 on CIFAR-100, but not with "
-        f"ResNet18. β = 20 costs {twenty.min():.1f} to {twenty.max():.1f}, there "
-        f"{of_resnet[1]:.1f}.",
+        f"ResNet18. β = 20 costs {twenty.min():.1f} to {twenty.max():.1f}, with "
+        f"ResNet18 {of_resnet[1]:.1f}.",
         "**Over-confidence** is the shift that this formula gives plus what the network over-fits, "
         f"which depends on β far less ({error:.0f} points rms). So the β that calibrates was "
         f"anything from {calibrated.min():.1f} to {calibrated.max():.0f}; a temperature fitted to "
@@ -61,9 +61,9 @@ def sentences() -> list[str]:
         "**Speed** is most of what a small β gains on MNIST with ReLU or tanh and pixels from 0 to "
         "1: ten times the learning rate does as well.",
         "**None of the top-1 gains from β** that the papers print on CIFAR was reproduced at the "
-        "usual learning rate, 0.2 for the small network. On CIFAR-10 β = 0.1 led β = 1 by "
-        f"{min(slow):.1f} to {max(slow):.1f} points at half and a quarter of it, and by "
-        f"{min(leads):.1f} to {max(leads):.1f} with a rate chosen for each.",
+        f"usual learning rate. On CIFAR-10 β = 0.1 led β = 1 by {min(slow):.1f} to "
+        f"{max(slow):.1f} points at half and a quarter of it, and by {min(leads):.1f} to "
+        f"{max(leads):.1f} with a rate chosen for each.",
     ]
 
 
