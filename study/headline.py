@@ -49,10 +49,10 @@ def sentences() -> list[str]:
         "**β changes how sure a network is, far more than how often it is right.** It adds log β "
         "to the true logit; a formula says what that does to confidence.",
         "**Accuracy:** on CIFAR-10 and CIFAR-100, at one learning rate, a small network with a β "
-        f"from 0.01 to 1 is within {up(below.abs().max()):.1f} points of the cross-entropy. β = 5 "
-        f"costs {five.min():.1f} to {five.max():.1f} points of top-1, with ResNet18 "
-        f"{of_resnet[0]:.1f}, and gains up to {top5.max():.1f} of top-5 on CIFAR-100, but not with "
-        f"ResNet18. β = 20 costs {twenty.min():.1f} to {twenty.max():.1f}, with "
+        f"from 0.01 to 1 is within {rounded_up(below.abs().max()):.1f} points of the "
+        f"cross-entropy. β = 5 costs {five.min():.1f} to {five.max():.1f} points of top-1, with "
+        f"ResNet18 {of_resnet[0]:.1f}, and gains up to {top5.max():.1f} of top-5 on CIFAR-100, but "
+        f"not with ResNet18. β = 20 costs {twenty.min():.1f} to {twenty.max():.1f}, with "
         f"ResNet18 {of_resnet[1]:.1f}.",
         "**Over-confidence** is the shift that this formula gives plus what the network over-fits, "
         f"which depends on β far less ({error:.0f} points rms). So the β that calibrates was "
@@ -62,12 +62,12 @@ def sentences() -> list[str]:
         "1: ten times the learning rate does as well.",
         "**None of the top-1 gains from β** that the papers print on CIFAR was reproduced at the "
         f"usual learning rate. On CIFAR-10 β = 0.1 led β = 1 by {min(slow):.1f} to "
-        f"{max(slow):.1f} points at half and a quarter of it, and by {min(leads):.1f} to "
-        f"{max(leads):.1f} with a rate chosen for each.",
+        f"{max(slow):.1f} points at half and a quarter of it, and barely ({min(leads):.1f} to "
+        f"{max(leads):.1f}) with a rate chosen for each.",
     ]
 
 
-def up(points: float) -> float:
+def rounded_up(points: float) -> float:
     """Round up to a tenth, for what lies *within* a number of points."""
     return math.ceil(10 * points) / 10
 

@@ -57,6 +57,16 @@ def test_held_out_images_say_two_rates_alike_for_beta_1() -> None:
     best, second, third = by_rate.mean().sort_values(ascending=False).iloc[:3].items()
     assert {best[0], second[0]} == {0.1, 0.2} and best[1] - second[1] < by_rate.sem()[0.1]
     assert second[1] - third[1] > 5e-3
+    lows = [
+        compare(
+            runs,
+            "test_accuracy",
+            {"beta": 0.1, "learning_rate": 0.1},
+            {"beta": 1, "learning_rate": rate},
+        )["low"].item()
+        for rate in (0.1, 0.2)
+    ]
+    assert lows[0] > 0 > lows[1]  # the lead at the chosen rates is barely measurable
 
 
 def test_ten_times_the_rate_does_on_mnist_what_a_small_beta_does() -> None:
