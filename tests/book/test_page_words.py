@@ -40,13 +40,14 @@ def test_large_beta_leads_at_the_largest_rate_alone() -> None:
         assert found["trained_than"].idxmin() == found.index[-1]
 
 
-def test_a_beta_that_follows_the_confidence_is_behind_with_crops_alone() -> None:
+def test_a_beta_that_follows_the_confidence_is_not_measurably_less_accurate() -> None:
     found = compare(
         ledger.runs_of(ledger.entries()["B3"]),
         *("test_accuracy", {"schedule": "feedback 1, 5, 5"}, {"beta": 1}),
         variant=["augmentation"],
     )
-    assert found["high"]["crops"] < 0 and found["low"]["plain"] <= 0 <= found["high"]["plain"]
+    assert found["low"].lt(0).all() and found["high"].gt(0).all()
+    assert found["high"]["crops"] < 0.0005  # *barely*
 
 
 def test_top5_gains_of_beta_5_without_augmentation_and_at_twice_the_width() -> None:
