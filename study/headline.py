@@ -43,7 +43,7 @@ def sentences() -> list[str]:
     away = cells[cells["beta"] != 1]
     error = np.sqrt(((away["measured"] - away["predicted"]) ** 2).mean())
     calibrated = outcomes.calibrated(cells, VARIANT)
-    slow = [100 * one for one in leads_at_one_rate().loc[[0.1, 0.05], "difference"]]
+    slow = 100 * leads_at_one_rate()["difference"].loc[["learning rate 0.05", "learning rate 0.1"]]
     leads = leads_at_own_rates()
     return [
         "**β changes how sure a network is, far more than how often it is right.** It adds log β "
@@ -61,8 +61,8 @@ def sentences() -> list[str]:
         "**Speed** is most of what a small β gains on MNIST with pixels from 0 to 1: ten times the "
         "learning rate does as well, or better.",
         "**None of the top-1 gains from β** that the papers print on CIFAR was reproduced at the "
-        f"usual learning rate. On CIFAR-10 β = 0.1 led β = 1 by {min(slow):.1f} to "
-        f"{max(slow):.1f} points at half and a quarter of it, and barely ({min(leads):.1f} to "
+        f"usual learning rate. On CIFAR-10 β = 0.1 led β = 1 by {slow.min():.1f} to "
+        f"{slow.max():.1f} points at half and a quarter of it, and barely ({min(leads):.1f} to "
         f"{max(leads):.1f}) with a rate chosen for each.",
     ]
 
@@ -74,12 +74,8 @@ def rounded_up(points: float) -> float:
 
 def leads_at_one_rate() -> pd.DataFrame:
     """Compare β = 0.1 with β = 1 on CIFAR-10 at each learning rate that both have."""
-    runs = rates_on_cifar10()
-    found = {
-        rate: compare(own, "test_accuracy", {"beta": 0.1}, {"beta": 1}).iloc[0]
-        for rate, own in runs.groupby("learning_rate")
-    }
-    return pd.DataFrame(found).T
+    sides = {"beta": 0.1}, {"beta": 1}
+    return compare(rates_on_cifar10(), "test_accuracy", *sides, variant=["learning_rate"])
 
 
 def leads_at_own_rates() -> list[float]:

@@ -40,6 +40,21 @@ def test_large_beta_leads_at_the_largest_rate_alone() -> None:
         assert found["trained_than"].idxmin() == found.index[-1]
 
 
+def test_with_sigmoid_a_small_beta_gains_speed_alone() -> None:
+    """The rates are chosen by hand here, on the page by ``by``."""
+    runs = results.read("learning-rate").query("activation == 'sigmoid'")
+    means = runs.groupby(["beta", "learning_rate"])["valid_accuracy"].mean().unstack()
+    chosen = means.idxmax(axis=1)
+    assert (chosen < means.columns.max()).all()  # else a larger rate was to be run
+    at_one = {"beta": 1, "learning_rate": chosen[1]}
+    at_papers = {"beta": 0.001, "learning_rate": 0.001}
+    assert compare(runs, "test_accuracy", at_one, at_papers)["low"].item() > 0
+    for beta in (0.1, 0.01, 0.001):
+        own = {"beta": beta, "learning_rate": chosen[beta]}
+        found = compare(runs, "test_accuracy", own, at_one)
+        assert found["low"].item() < 0 < found["high"].item(), beta
+
+
 def test_a_beta_that_follows_the_confidence_is_not_measurably_less_accurate() -> None:
     found = compare(
         ledger.runs_of(ledger.entries()["B3"]),
