@@ -19,6 +19,7 @@ from gdlib.functional._arguments import (
     check_number,
     check_whole,
     compute_in,
+    computes_again,
     extremes,
     readable,
     update_state,
@@ -184,9 +185,10 @@ class ClassCenters(_Head):
     def update(self, features: Tensor, target: Tensor, *, ignore_index: int = -100) -> None:
         """Move the centres by one batch.
 
-        Nothing happens in evaluation mode, or where the optimiser moves them.
+        Nothing happens in evaluation mode, where the optimiser moves them, or while activation
+        checkpointing computes the batch again.
         """
-        if self.training and self.rate is not None:
+        if self.training and self.rate is not None and not computes_again():
             update_state(
                 self.centers,
                 center_update(features, target, self.centers, self.rate, ignore_index=ignore_index),

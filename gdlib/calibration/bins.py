@@ -68,6 +68,12 @@ class CalibrationBins:
         return float(np.nanmax(np.abs(self.gap)))
 
     @property
+    def squared_error(self) -> float:
+        """Mean squared gap, weighted by ``count``, of the bins that hold two samples or more."""
+        measured = self.count > 1
+        return float((self.count[measured] * self.gap[measured] ** 2).sum() / self.n)
+
+    @property
     def debiased_squared_error(self) -> float:
         """Estimate of the mean squared gap without its bias; it may be negative.
 
@@ -79,8 +85,9 @@ class CalibrationBins:
                 f"no bin holds two of the {self.n} samples: the sampling error cannot be "
                 "estimated; ask for fewer bins"
             )
-        count, gap, accuracy = self.count[measured], self.gap[measured], self.accuracy[measured]
-        return float((count * (gap**2 - accuracy * (1 - accuracy) / (count - 1))).sum() / self.n)
+        count, accuracy = self.count[measured], self.accuracy[measured]
+        variance = (count * (accuracy * (1 - accuracy) / (count - 1))).sum() / self.n
+        return float(self.squared_error - variance)
 
     @property
     def debiased_error(self) -> float:

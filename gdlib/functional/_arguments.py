@@ -83,6 +83,19 @@ def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
     return smallest.item(), largest.item()
 
 
+_graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+"""Name the backward pass that is under way; -1 for none, or where PyTorch does not tell."""
+
+
+def computes_again() -> bool:
+    """Say whether activation checkpointing computes a forward pass once more.
+
+    It does so within the backward pass. Where PyTorch does not tell, the answer is no, and a batch
+    under activation checkpointing counts twice.
+    """
+    return not torch.compiler.is_compiling() and _graph_task() != -1
+
+
 def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
     """Put a value into a buffer.
 
@@ -104,12 +117,18 @@ def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> N
 # --- a tensor in the place of class weights ---
 
 
-def tensor_by_keyword(name: str, place: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Refuse a tensor as a positional argument where PyTorch has class weights.
+def tensor_by_keyword(
+    name: str,
+    place: int,
+    instead: str = "class weights, which PyTorch's cross-entropy takes in this place, are "
+    "weight=...",
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Refuse a tensor as a positional argument where PyTorch, by habit, has another one.
 
     Args:
         name: of the argument, which as a keyword may be a tensor.
         place: of the argument, counted from 0.
+        instead: what the tensor may have been meant for, and how that is given.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -117,8 +136,7 @@ def tensor_by_keyword(name: str, place: int) -> Callable[[Callable[P, R]], Calla
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if len(args) > place and isinstance(args[place], Tensor):
                 raise TypeError(
-                    f"a tensor as {name} must be given by keyword, {name}=...: class weights, "
-                    "which PyTorch's cross-entropy takes in this place, are weight=..."
+                    f"a tensor as {name} must be given by keyword, {name}=...: {instead}"
                 )
             return function(*args, **kwargs)
 
@@ -355,12 +373,38 @@ def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -
     )
 
 
+def scaled(
+    values: Tensor, by: float | Tensor, operation: Callable[..., Tensor] = torch.mul
+) -> Tensor:
+    """Multiply logits or cosines by a number, or by one for each sample; or divide them.
+
+    A class that -inf masks adds nothing to the derivative of a number that is learnt.
+    """
+    if not isinstance(by, Tensor):
+        return operation(values, by)
+    masked = values == -math.inf
+    return operation(values.masked_fill(masked, 0.0), by).masked_fill(masked, -math.inf)
+
+
 def lowest(logits: Tensor) -> float:
     """Return a logit that stands for no class at all.
 
     Unlike -inf it has a derivative, where all other classes are masked by -inf.
     """
     return torch.finfo(logits.dtype).min / 4
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """Return the widest floating type of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def log_number(number: float, like: Tensor) -> Tensor:
+    """Compute the logarithm of a number, as a tensor of the type and the device of another."""
+    if torch.compiler.is_compiling():  # by math.log a graph would hold for one number alone
+        one = torch.ones((), dtype=widest(like.device), device=like.device)
+        return torch.log(one * number).to(like.dtype)
+    return like.new_full((), math.log(number))
 
 
 _FAR = {torch.float32: 43.0, torch.float64: 350.0}

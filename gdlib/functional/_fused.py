@@ -35,6 +35,8 @@ _is_legacy_batch: Callable[[Tensor], bool] = getattr(
     getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda tensor: True
 )
 
+_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+
 _default_hooks: Callable[[bool], object] = getattr(
     torch._C._autograd, "_top_saved_tensors_default_hooks", lambda tracing: True
 )
@@ -61,7 +63,9 @@ def is_batched(gradient: Tensor) -> bool:
 
 def multiply_in_place(gradient: Tensor, factor: Tensor) -> Tensor:
     """Multiply an array that nobody else holds, in place unless the factor is a batch of them."""
-    return gradient * factor if is_batched(factor) else gradient.mul_(factor)
+    if is_batched(factor) or has_tangent(factor):
+        return gradient * factor
+    return gradient.mul_(factor)
 
 
 class GradientInForward(torch.autograd.Function):
@@ -99,14 +103,17 @@ class GradientInForward(torch.autograd.Function):
         make, eager, *counted = ctx.functions
         others = (None,) * (len(ctx.needs_input_grad) - 1)
         if torch.is_grad_enabled():  # to be derived again
+            # a view: the inner pass ends at it, and not at what the logits were made of
             logits = ctx.saved_tensors[0]
+            logits = logits.view_as(logits)
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
         if gradient is None:
             logits, saved, *_ = ctx.saved_tensors
             if saved is not None:  # a hook may hold it still
                 return saved * incoming(grad, *counted), *others
             gradient = make(logits)[1]  # a graph that is used again
-        if grad.ndim or not grad.is_cpu or is_batched(grad) or grad.item() != 1.0:
+        changed = grad.ndim or not grad.is_cpu or is_batched(grad) or has_tangent(grad)
+        if changed or grad.item() != 1.0:
             multiply = getattr(make, "multiply", multiply_in_place)  # a kernel has its own
             gradient = multiply(gradient, incoming(grad, *counted))
         return gradient, *others
@@ -121,15 +128,28 @@ def incoming(grad: Tensor, counted: Tensor | None = None) -> Tensor:
     return factor if counted is None else torch.where(counted, factor, 0.0)
 
 
+def results_are_kept() -> bool:
+    """Say whether a selective activation checkpoint may keep what single operations return.
+
+    Then nothing may be changed in place.
+    """
+    if not _modes():
+        return False
+    stack = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+    return any(type(mode).__module__ == "torch.utils.checkpoint" for mode in stack)
+
+
 def is_fusable(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
-    Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode
-    derivatives or tensor subclasses, not where β is learnt, and not for a β that would cost digits:
-    a gradient is 1 - p over β + 1 - p, and a small 1 - p has few digits left. On a GPU the values
-    of a tensor are not looked at.
+    Not while a compiler, a tracer or a ``torch.func`` transform looks on, nor in a selective
+    activation checkpoint; not for forward-mode derivatives or tensor subclasses, not where β is
+    learnt, and not for a β that would cost digits: a gradient is 1 - p over β + 1 - p, and a small
+    1 - p has few digits left. On a GPU the values of a tensor are not looked at.
     """
     if is_transformed() or type(logits) not in PLAIN or logits.numel() == 0:
+        return False
+    if results_are_kept():
         return False
     if isinstance(beta, Tensor):
         if beta.requires_grad or type(beta) not in PLAIN or has_tangent(beta):
@@ -359,6 +379,10 @@ def _of_few_classes(
         total = others.add(_ONE, alpha=beta)  # cheaper than to add a number
     losses = _log_of_sum(total, others, beta)
     far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
+    if isinstance(divisor, Tensor):  # the weight of a class may be small
+        lost = ((total * divisor).isinf() & divisor.isfinite()).squeeze(1)
+        if lost.any():
+            far = lost if far is None else far | lost
     if wants_gradient:
         powers.scatter_(1, true_class, others.mul_(-1.0))
         powers.div_(total.mul_(divisor))

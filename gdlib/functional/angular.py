@@ -26,6 +26,7 @@ from gdlib.functional._arguments import (
     check_whole,
     compute_in,
     readable,
+    scaled,
     softplus,
     tensor_by_keyword,
 )
@@ -128,7 +129,8 @@ def arcface_cross_entropy(
     moved = torch.cos(angle + margin)
     sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
     moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
-    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, scale * moved)))
+    logits = scaled(batch.values, scale)
+    return batch.reduce(softplus(batch.log_odds_against(logits, scale * moved)))
 
 
 @tensor_by_keyword("scale", 2)
@@ -176,7 +178,8 @@ def cosface_cross_entropy(
     batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, ">= 0")
-    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values) + scale * margin))
+    logits = scaled(batch.values, scale)
+    return batch.reduce(softplus(batch.log_odds_against(logits) + scale * margin))
 
 
 @tensor_by_keyword("scale", 2)
@@ -233,7 +236,7 @@ def sphereface_cross_entropy(
     batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, ">= 0")
     true = scale * _annealed(batch.true(batch.values), margin, annealing)
-    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, true)))
+    return batch.reduce(softplus(batch.log_odds_against(scaled(batch.values, scale), true)))
 
 
 def l_softmax_cross_entropy(
@@ -344,7 +347,7 @@ def adacos_cross_entropy(
     if scale is None:
         scale = fixed_scale(max(2, batch.classes))
     scale = batch.parameter("scale", scale, "> -inf")
-    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values)))
+    return batch.reduce(softplus(batch.log_odds_against(scaled(batch.values, scale))))
 
 
 def fixed_scale(classes: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import torch
 from torch import Tensor
@@ -14,8 +13,11 @@ from gdlib.functional._arguments import (
     compute_in,
     has_tangent,
     log_add_exp,
+    log_number,
     over_classes,
+    scaled,
     tensor_by_keyword,
+    widest,
 )
 from gdlib.functional._reduction import Batch
 
@@ -25,14 +27,12 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
 
     x is the log-sum-exp of the other classes minus the true logit, :math:`r_c - z_c`.
     """
-    wide = torch.float32 if x.device.type == "mps" else torch.float64
     if isinstance(beta, Tensor):
+        wide = widest(x.device)
         dtype = wide if beta.dtype == wide else x.dtype
         log_beta = torch.log(over_classes(beta, x, dtype)).to(x.dtype)
-    elif torch.compiler.is_compiling():  # by math.log a graph would hold for one β alone
-        log_beta = torch.log(torch.ones((), dtype=wide, device=x.device) * beta).to(x.dtype)
     else:
-        log_beta = x.new_full((), math.log(beta))
+        log_beta = log_number(beta, x)
     return log_add_exp(x, log_beta)  # J = log(e^x + β)
 
 
@@ -152,7 +152,9 @@ def gd_cross_entropy(
     beta = batch.check("beta", beta, "> 0")
     temperature = batch.parameter("temperature", temperature, "> 0")
     logits = input if widened else batch.take_logits()
-    if not (type(temperature) is float and temperature == 1.0):
+    if isinstance(temperature, Tensor):
+        logits = scaled(batch.of_counted(logits, batch.dim), temperature, torch.div)
+    elif temperature != 1.0:
         logits = logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
     derived = any(value.requires_grad or has_tangent(value) for value in watched)

@@ -16,6 +16,8 @@ from gdlib.functional._arguments import (
     check_number,
     check_whole,
     compute_in,
+    has_tangent,
+    tensor_by_keyword,
 )
 from gdlib.functional._fused import (
     against_classes,
@@ -34,6 +36,7 @@ _SHARE_OF_WEIGHT = 8
 """A block may be as large as this part of the weight, which is read again for each block."""
 
 
+@tensor_by_keyword("beta", 3, "the bias of the layer is linear_bias=...")
 def linear_gd_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -174,8 +177,10 @@ class _BlockwiseLinear(torch.autograd.Function):
         gradients = ctx.gradients
         ctx.gradients = None  # drop our reference so that autograd can take the buffers
         again = torch.is_grad_enabled()  # to be derived again
-        if again or (grad.ndim and is_batched(grad)):
+        if again or (grad.ndim and (is_batched(grad) or has_tangent(grad))):
             with torch.enable_grad():
+                # views: the inner pass ends at them, also where one is made of another
+                parts = [part.view_as(part) for part in parts]
                 loss = eager(*parts)
             made = iter(
                 torch.autograd.grad(
@@ -260,10 +265,10 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         if not isinstance(value, Tensor):
             raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
         if value.ndim != ndim or not value.is_floating_point():
+            join = "; join batch and time by flatten(0, 1)" if value.ndim > ndim == 2 else ""
             raise ValueError(
                 f"{name} must be floating with {ndim} dimensions; got {value.dtype} of shape "
-                f"{list(value.shape)}"
-                f"{'; join batch and time by flatten(0, 1)' if value.ndim > ndim else ''}"
+                f"{list(value.shape)}{join}"
             )
         alike = value.dtype == features.dtype or autocasts(features.device.type)
         if value.device != features.device or not alike:

@@ -16,10 +16,14 @@ from gdlib.functional._arguments import (
     check_parameter,
     compute_in,
     extremes,
+    log_add_exp,
+    log_number,
     softplus,
     tensor_by_keyword,
 )
 from gdlib.functional._reduction import Batch
+
+_GREAT_BETA = 16.0
 
 
 def one_minus_exp(x: Tensor) -> Tensor:
@@ -81,6 +85,8 @@ def generalized_cross_entropy(
     least = torch.finfo(batch.values.dtype).eps ** 2
     q = q.clamp(min=least) if isinstance(q, Tensor) else max(q, least)
     cross_entropy = softplus(batch.log_odds_against(batch.values))
+    if isinstance(q, Tensor):  # infinity times the 0 of exp(-infinity) would be its derivative
+        cross_entropy = cross_entropy.clamp(max=torch.finfo(cross_entropy.dtype).max / 4)
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
 
@@ -242,4 +248,11 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         of_small = torch.log1p(odds + more)
     nll_large = torch.where(large, values, 1.0)
     of_large = nll_large + torch.log1p((beta - 1.0) * torch.exp(-nll_large))
+    if isinstance(beta, Tensor) or beta > _GREAT_BETA:
+        # the derivative of the other form is 1 minus nearly 1 there
+        log_odds = nll_large + torch.log1p(-torch.exp(-nll_large))
+        log_beta = torch.log(beta) if isinstance(beta, Tensor) else log_number(beta, values)
+        of_great = log_add_exp(log_odds, log_beta)
+        great = beta > _GREAT_BETA if isinstance(beta, Tensor) else None
+        of_large = of_great if great is None else torch.where(great, of_great, of_large)
     return torch.where(large, of_large, of_small).to(result_dtype)

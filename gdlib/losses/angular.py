@@ -15,6 +15,7 @@ from gdlib.functional._arguments import (
     check_boolean,
     check_number,
     check_whole,
+    computes_again,
     extremes,
     over_classes,
     tensor_by_keyword,
@@ -22,18 +23,6 @@ from gdlib.functional._arguments import (
 )
 from gdlib.functional.angular import check_scale_bounds, fixed_scale, scaled_angles
 from gdlib.losses._base import Loss
-
-_graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
-"""Name the backward pass that is under way; -1 for none, or where PyTorch does not tell."""
-
-
-def _computes_again() -> bool:
-    """Say whether activation checkpointing computes a forward pass once more.
-
-    It does so within the backward pass. Where PyTorch does not tell, the answer is no, and a batch
-    under activation checkpointing counts twice.
-    """
-    return not torch.compiler.is_compiling() and _graph_task() != -1
 
 
 class ArcFaceLoss(Loss):
@@ -110,7 +99,8 @@ class AnnealedLoss(Loss):
     """A loss whose margin comes in slowly; abstract.
 
     ``annealing`` may be a function of the number of training batches seen before; they are counted
-    in the buffer ``steps``, which is read at each call: a compiled graph breaks there.
+    in the buffer ``steps``, which is read at each call: a compiled graph breaks there. Under
+    activation checkpointing the backward pass of a batch comes before the next batch.
     """
 
     steps: Tensor
@@ -144,7 +134,7 @@ class AnnealedLoss(Loss):
             return self.annealing
         if not self.training:
             return self.annealing(int(self.steps))
-        if _computes_again():
+        if computes_again():
             return self.annealing(int(self.steps) - 1)
         annealing = self.annealing(int(self.steps))
         update_state(
@@ -347,7 +337,7 @@ class AdaCosLoss(Loss):
         In training the scale follows the batch first.
         """
         self._check(input, target)
-        if self.dynamic and self.training and not _computes_again():
+        if self.dynamic and self.training and not computes_again():
             self._follow(input.detach(), target)
         options = {name: getattr(self, name) for name in self._options}
         if self.scale.ndim == 0:

@@ -18,6 +18,7 @@ from sklearn.metrics import log_loss
 from gdlib.calibration import (
     bootstrap_calibration,
     brier_score,
+    calibration_bins,
     classwise_calibration_error,
     debiased_calibration_error,
     expected_calibration_error,
@@ -42,8 +43,6 @@ MEASURES = [
     expected_calibration_error,
     partial(expected_calibration_error, n_bins=15, scheme="mass"),
     maximum_calibration_error,
-    debiased_calibration_error,
-    partial(debiased_calibration_error, scheme="mass"),
     negative_log_likelihood,
     brier_score,
     classwise_calibration_error,
@@ -60,6 +59,23 @@ class TestAgainstAPlainLoop:
             reflected = max(0, 2 * measure(p, y) - high), max(0, 2 * measure(p, y) - low)
             interval = bootstrap_calibration(p, y, measure, resamples=50, level=0.9, seed=7)
             assert interval == pytest.approx((measure(p, y), *reflected), abs=1e-12), measure
+
+    @pytest.mark.parametrize("scheme", ["width", "mass"])
+    def test_the_debiased_error_by_its_squares(self, scheme: str) -> None:
+        p, y = over_confident(60)
+        generator = np.random.default_rng(7)
+        draws = [generator.integers(60, size=60) for _ in range(50)]
+        squares = [
+            calibration_bins(p[d], y[d], scheme=scheme).debiased_squared_error for d in draws
+        ]
+        bins = calibration_bins(p, y, scheme=scheme)
+        several = bins.count > 1
+        biased = (bins.count * bins.gap**2)[several].sum() / 60
+        middle = biased + bins.debiased_squared_error
+        ends = [max(0, middle - np.quantile(squares, level)) ** 0.5 for level in (0.95, 0.05)]
+        measure = partial(debiased_calibration_error, scheme=scheme)
+        interval = bootstrap_calibration(p, y, measure, resamples=50, level=0.9, seed=7)
+        assert interval == pytest.approx((measure(p, y), *ends), abs=1e-12)
 
     def test_the_edges_follow_the_type(self) -> None:
         for dtype in (torch.float16, torch.bfloat16, torch.float32):
@@ -102,6 +118,29 @@ class TestInterval:
             for seed in range(60)
         ]
         assert sum(low <= 0.15 <= high for _, low, high in intervals) >= 52
+
+    @pytest.mark.parametrize(("error", "samples"), [(0.02, 500), (0.05, 500), (0.11, 2000)])
+    def test_of_the_debiased_error_holds_the_truth(self, error: float, samples: int) -> None:
+        """Five confidences, each off by the error; 95 % intervals, at least 52 of 60."""
+        held = 0
+        for seed in range(60):
+            generator = np.random.default_rng(seed)
+            confidence = generator.choice([0.55, 0.65, 0.75, 0.85, 0.95], size=samples)
+            wrong = generator.random(samples) > confidence - error
+            _, low, high = bootstrap_calibration(
+                np.stack([confidence, 1 - confidence], 1),
+                wrong.astype(int),
+                debiased_calibration_error,
+                resamples=200,
+            )
+            held += low <= error <= high
+        assert held >= 52
+
+    def test_no_error_exceeds_1(self) -> None:
+        """One of fifty is right at a confidence of 1; twice 0.98 minus a quantile would be 1.02."""
+        p, y = np.eye(2)[np.zeros(50, dtype=int)], np.array([0] + [1] * 49)
+        for measure in (expected_calibration_error, debiased_calibration_error):
+            assert 0.9 < bootstrap_calibration(p, y, measure, resamples=100).high <= 1.0
 
     def test_more_samples_make_it_shorter(self) -> None:
         lengths = []
