@@ -1,8 +1,8 @@
-"""gdlib: softmax losses with probability-dependent gradient decay, and what their study needs.
+"""gdlib: softmax losses with probability-dependent gradient decay, and tools to study them.
 
-The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function
-it is ``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdlib.losses`` and
-``gdlib.functional``.
+The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in replacement for ``torch.nn.CrossEntropyLoss``;
+as a function it is ``gdlib.functional.gd_cross_entropy``. The rest of the family is in
+``gdlib.losses`` and ``gdlib.functional``.
 """
 
 __version__ = "2.0.0"

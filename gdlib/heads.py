@@ -1,9 +1,9 @@
-r"""Layers that a loss needs before it: cosines, norms, class centres, Gaussians.
+r"""Layers that some losses need before them: cosines, norms, class centres, Gaussians.
 
-Class vectors ``[C, D]`` start uniform in :math:`\pm 1/\sqrt D`, as those of
+Class vectors ``[C, D]`` start uniform in :math:`\pm 1/\sqrt D`, like those of
 :class:`torch.nn.Linear`. Results have the type of the features, or float32 under autocast; cosines
-are computed in float32 at least. Those of :class:`GaussianMixtureHead` have the wider of the types
-of features and means.
+are computed in at least float32. The results of :class:`GaussianMixtureHead` have the wider of the
+types of features and means.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
 
     .. math:: \cos\theta_{n,c} = \frac{h_n^T w_c}{\lVert h_n \rVert\, \lVert w_c \rVert}
 
-    A vector of length 0 has the cosine 0 with every other, and gradients of the size that it would
-    have without normalisation; so has one shorter than 1e-12. A length of more than 1e19 in float32
+    A vector of length 0 has the cosine 0 with every other vector, and gradients of the size that it
+    would have without normalisation; so has one shorter than 1e-12. In float32 a length above 1e19
     has a square that overflows, and the cosine is 0.
 
     Args:
@@ -46,10 +46,10 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
         weight: class vectors as columns, ``[..., D, C]``.
 
     Returns:
-        Cosines ``[..., N, C]``; rounding may put them outside [-1, 1] by some 1e-7.
+        Cosines ``[..., N, C]``; rounding may put them outside [-1, 1] by about 1e-7.
 
     Raises:
-        ValueError: for features or class vectors that are no floating tensor.
+        ValueError: for features or class vectors that are not a floating tensor.
 
     Example:
         >>> cosines(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
@@ -109,7 +109,7 @@ class NormedLinear(_ClassVectors):
     r"""Logits :math:`w_c^T h` without bias, and the products of the norms.
 
     They are for :func:`gdlib.functional.l_softmax_cross_entropy`. Shapes are those of
-    :class:`CosineLinear`, but for two outputs.
+    :class:`CosineLinear`, but with two outputs.
 
     Args:
         in_features: D.
@@ -142,8 +142,8 @@ class ClassCenters(_Head):
 
     .. math:: c_j - \alpha \frac{\sum_n [y_n = j] (c_j - h_n)}{1 + \sum_n [y_n = j]}
 
-    Without a rate they are a parameter. An update sees the batch of its own process: where several
-    train together (``DistributedDataParallel``), give ``rate=None``.
+    Without a rate they are a parameter. An update sees only the batch of its own process: when
+    several processes train together (``DistributedDataParallel``), give ``rate=None``.
 
     Args:
         features: D.
@@ -183,10 +183,10 @@ class ClassCenters(_Head):
             self.register_buffer("centers", start)
 
     def update(self, features: Tensor, target: Tensor, *, ignore_index: int = -100) -> None:
-        """Move the centres by one batch.
+        """Update the centres from one batch.
 
         Nothing happens in evaluation mode, where the optimiser moves them, or while activation
-        checkpointing computes the batch again.
+        checkpointing recomputes the batch.
         """
         if self.training and self.rate is not None and not computes_again():
             update_state(
@@ -200,15 +200,15 @@ class ClassCenters(_Head):
 class GaussianMixtureHead(_Head):
     r"""Distances from a Gaussian for each class.
 
-    They are for :func:`gdlib.functional.gaussian_mixture_cross_entropy`. :math:`d_c = \tfrac12
-    \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k \log
-    \sigma_{c,k}`. The logits of the classifier are :math:`-d_c - \delta_c`. An array of
-    ``[..., N, C, D]`` is made on the way.
+    They are for :func:`gdlib.functional.gaussian_mixture_cross_entropy`: :math:`d_c = \tfrac12
+    \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k \log \sigma_{c,k}`.
+    The logits of the classifier are :math:`-d_c - \delta_c`. An intermediate array has the shape
+    ``[..., N, C, D]``.
 
     Args:
         features: D.
         classes: C.
-        diagonal: learn a variance, 1 at first, for each class and feature; otherwise all are 1.
+        diagonal: learn a variance, initially 1, for each class and feature; otherwise all are 1.
 
     Shape:
         Means ``[C, D]``. Features ``[..., N, D]`` to :math:`d` ``[..., N, C]`` and
@@ -257,7 +257,7 @@ def _check_vectors(name: str, vectors: object) -> None:
 
 
 def _norm(vectors: Tensor, dim: int, least: float = 0.0) -> Tensor:
-    """Compute lengths; one that is not above the least is 0 and has no derivatives.
+    """Compute lengths; one not above ``least`` becomes 0 and has no derivatives.
 
     PyTorch's second derivative of a length of 0 is NaN.
     """

@@ -50,7 +50,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class LinearWarmup:
-    r"""Linear warm-up: a straight line from ``start`` to ``end``, which then stays.
+    r"""Linear warm-up: a straight line from ``start`` to ``end``, then constant.
 
     .. math:: \beta(t) = \beta_{start} + (\beta_{end} - \beta_{start}) \min(t / t_{end}, 1)
 

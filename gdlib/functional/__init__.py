@@ -2,10 +2,10 @@ r"""Losses as pure functions of tensors: all the mathematics of the losses is in
 
 Every function follows the conventions of :func:`torch.nn.functional.cross_entropy`: the class
 dimension is the second one (the first, if there is only one), the target holds class indices or
-class probabilities, and ``reduction`` is the last thing that happens. Types, shapes, options and
-errors, the same for all, are described once, at :func:`gd_cross_entropy`; a function describes its
-own arguments. A tensor as a hyperparameter in the third place goes by keyword: PyTorch has class
-weights there.
+class probabilities, and ``reduction`` comes last. Types, shapes, options and errors are common to
+all functions and described once, at :func:`gd_cross_entropy`; each function describes its own
+arguments. A tensor for a hyperparameter in third position must be given by keyword: PyTorch has
+class weights there.
 
 Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`,
 :math:`\ell = -\log p_c`.

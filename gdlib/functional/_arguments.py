@@ -1,7 +1,7 @@
-"""Checks of the arguments that all losses share, and the types and shapes to compute in.
+"""Checks for the arguments that all losses share, and the types and shapes to compute in.
 
-The same checks serve a function, for each call, and a module of :mod:`gdlib.losses`, when it is
-made and when an attribute is set.
+The same checks serve a function at each call, and a module of :mod:`gdlib.losses` when it is
+created and when an attribute is set.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Reduction = Literal["none", "mean", "sum"]
-"""What becomes of the losses of the samples."""
+"""What is done with the losses of the samples."""
 
 Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]", "in [0, 1]"]
-"""The values that a hyperparameter may have; all must be finite."""
+"""The values that a hyperparameter may take; all must be finite."""
 
 _COMPUTE_DTYPE = {
     torch.float16: torch.float32,
@@ -42,40 +42,40 @@ PLAIN = (Tensor, torch.nn.Parameter)
 transforms_active: Callable[[], bool] = getattr(
     torch._C, "_are_functorch_transforms_active", lambda: True
 )
-"""Say whether a ``torch.func`` transform looks on.
+"""Say whether a ``torch.func`` transform is active.
 
-Where PyTorch cannot tell, one always may; then no value is read and nothing is fused.
+Where PyTorch cannot tell, the answer is always yes; then no value is read and nothing is fused.
 """
 
 _is_traced: Callable[[], bool] = getattr(torch._C, "_is_tracing", torch.jit.is_tracing)  # type: ignore[attr-defined]
-"""Say whether ``torch.jit.trace`` looks on; the private form takes a third of the time."""
+"""Say whether ``torch.jit.trace`` is active; the private form takes a third of the time."""
 
 
 def is_transformed() -> bool:
-    """Say whether a compiler, a tracer or a ``torch.func`` transform looks on."""
+    """Say whether a compiler, a tracer or a ``torch.func`` transform is active."""
     if torch.compiler.is_compiling() or transforms_active() or _is_traced():
         return True
-    # make_fx and torch.func.linearize; while they are at work their module has been imported
+    # make_fx and torch.func.linearize; while they run, their module has been imported
     tracer = sys.modules.get("torch.fx.experimental.proxy_tensor")
     return tracer is not None and tracer.get_proxy_mode() is not None
 
 
 def has_tangent(tensor: Tensor) -> bool:
-    """Say whether a tensor has a tangent, for a derivative in forward mode."""
+    """Say whether a tensor has a tangent, for a forward-mode derivative."""
     if getattr(forward_ad, "_current_level", 0) < 0:  # private, and saves a call
         return False
     return tensor.is_floating_point() and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def readable(tensor: Tensor) -> bool:
-    """Say whether values can be read without a wait for a device, and without breaking a graph."""
+    """Say whether values can be read without waiting for a device or breaking a graph."""
     return tensor.is_cpu and type(tensor) in PLAIN and not is_transformed()
 
 
 def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
     """Return the smallest and the largest value.
 
-    Both are NaN if one value is, and ``unknown`` where none can be read without waiting.
+    Both are NaN if any value is, and ``unknown`` where none can be read without waiting.
     """
     if not readable(values) or not values.numel():
         return unknown, unknown
@@ -84,13 +84,13 @@ def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
 
 
 _graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
-"""Name the backward pass that is under way; -1 for none, or where PyTorch does not tell."""
+"""Name the backward pass that is under way; -1 for none, or where PyTorch cannot tell."""
 
 
 def computes_again() -> bool:
-    """Say whether activation checkpointing computes a forward pass once more.
+    """Say whether activation checkpointing is recomputing a forward pass.
 
-    It does so within the backward pass. Where PyTorch does not tell, the answer is no, and a batch
+    It does so within the backward pass. Where PyTorch cannot tell, the answer is no, and a batch
     under activation checkpointing counts twice.
     """
     return not torch.compiler.is_compiling() and _graph_task() != -1
@@ -114,21 +114,21 @@ def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> N
         ) from error
 
 
-# --- a tensor in the place of class weights ---
+# --- a tensor in the position of class weights ---
 
 
 def tensor_by_keyword(
     name: str,
     place: int,
-    instead: str = "class weights, which PyTorch's cross-entropy takes in this place, are "
+    instead: str = "class weights, which PyTorch's cross-entropy takes in this position, are "
     "weight=...",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Refuse a tensor as a positional argument where PyTorch, by habit, has another one.
+    """Refuse a tensor as a positional argument where users of PyTorch may mean another one.
 
     Args:
-        name: of the argument, which as a keyword may be a tensor.
-        place: of the argument, counted from 0.
-        instead: what the tensor may have been meant for, and how that is given.
+        name: name of the argument, which may be a tensor if given by keyword.
+        place: position of the argument, counted from 0.
+        instead: what the tensor may have been meant for, and how to give that.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -145,7 +145,7 @@ def tensor_by_keyword(
     return decorate
 
 
-# --- tensors as they are ---
+# --- layout and device of tensors ---
 
 
 def check_dense(name: str, value: Tensor) -> None:
@@ -157,7 +157,7 @@ def check_dense(name: str, value: Tensor) -> None:
 
 
 def check_not_meta(name: str, value: Tensor, device: torch.device) -> None:
-    """Refuse a tensor without values, of the meta device, beside logits that have some."""
+    """Refuse a tensor on the meta device, without values, beside logits that have some."""
     if value.is_meta and device.type != "meta":
         raise ValueError(f"{name} is on the meta device and holds no values; make it on {device}")
 
@@ -166,7 +166,7 @@ def check_not_meta(name: str, value: Tensor, device: torch.device) -> None:
 
 
 def check_weight(weight: object, classes: int | None = None) -> None:
-    """Refuse class weights that are no vector of floating numbers, or not one for each class."""
+    """Refuse class weights that are not a floating vector with one factor for each class."""
     if weight is None:
         return
     if isinstance(weight, Tensor):
@@ -189,21 +189,21 @@ def check_weight(weight: object, classes: int | None = None) -> None:
 
 
 def is_whole(value: object, least: float = -math.inf) -> TypeGuard[int]:
-    """Tell whether a value is a whole number, of Python or of NumPy, and not below the least."""
+    """Say whether a value is a whole number, Python's or NumPy's, and not below ``least``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return False
     return bool(value >= least)
 
 
 def check_whole(name: str, value: object, least: int) -> int:
-    """Return a whole number; refuse what is none, or below the least."""
+    """Return a whole number; refuse anything else, and what is below ``least``."""
     if not is_whole(value, least):
         raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}")
     return int(value)
 
 
 def check_ignore_index(ignore_index: object) -> None:
-    """Refuse what is no whole number."""
+    """Refuse anything but a whole number."""
     if not is_whole(ignore_index):
         raise ValueError(
             f"ignore_index must be a whole number, one for all samples; got {ignore_index!r}"
@@ -230,23 +230,23 @@ _WITHIN: dict[str, Callable[[float], bool]] = {
 
 
 def check_number(name: str, value: Any, bound: Bound, kind: str = "a number") -> float:
-    """Return a number as a float; refuse what is none, not finite or outside its bound."""
+    """Return a number as a float; refuse what is not a number, not finite or outside its bound."""
     if isinstance(value, Tensor):
         raise ValueError(f"{name} must be a number, the same for all samples; got a tensor")
     try:
-        number = float(value + 0)  # refuses a text that reads like a number
+        number = float(value + 0)  # refuses a string that reads like a number
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be {kind}, got {type(value).__name__}") from error
     except OverflowError:
         number = math.inf
     if isinstance(value, bool) or not (_WITHIN[bound](number) and number < math.inf):
-        shown = "a whole number of too many digits" if number == math.inf != value else value
+        shown = "a whole number with too many digits" if number == math.inf != value else value
         raise ValueError(f"{name} must be a finite number {bound}, got {shown}")
     return number
 
 
 def _shown(value: Tensor) -> str:
-    """Write a tensor; one of many values as its ends."""
+    """Format a tensor; one with many values as its range."""
     if value.numel() <= 10:
         return str(value)
     smallest, largest = extremes(value)
@@ -275,7 +275,7 @@ def check_parameter(
     if not isinstance(value, Tensor):
         return check_hyperparameter(name, value, bound)
     if value.numel() == 1 and value.ndim > len(index_shape):
-        value = value.reshape(())  # FSDP makes a learnt scalar [1], also beside logits [C]
+        value = value.reshape(())  # FSDP makes a learnt scalar [1], even with logits [C]
     if not broadcasts(value.shape, index_shape):
         raise ValueError(
             f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
@@ -300,7 +300,7 @@ def check_boolean(name: str, value: object) -> None:
 
 
 def check_seeds(seeds: object) -> None:
-    """Refuse what is no sequence of whole numbers, one at least."""
+    """Refuse anything but a sequence of at least one whole number."""
     if not isinstance(seeds, Iterable):
         raise ValueError(f"seeds must be a sequence, such as [0] for one run; got {seeds!r}")
     every = seeds.tolist() if isinstance(seeds, Tensor) else list(seeds)
@@ -315,7 +315,7 @@ def check_seeds(seeds: object) -> None:
 
 
 def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
-    """Say whether a shape broadcasts to another one without changing that."""
+    """Say whether a shape broadcasts to another without changing the latter."""
     # by hand: torch.broadcast_shapes imports sympy, which takes seconds
     if len(shape) > len(to):
         return False
@@ -329,7 +329,7 @@ def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
 def compute_in(input: Tensor, name: str = "input") -> tuple[Tensor, torch.dtype]:
     """Return the logits in the type to compute in, and the type of the result.
 
-    That is the type of the input, or float32 under autocast.
+    The latter is the type of the input, or float32 under autocast.
     """
     compute = _COMPUTE_DTYPE.get(input.dtype)
     if compute is None:
@@ -347,9 +347,9 @@ def autocasts(device: str) -> bool:
 
 
 def without_autocast(layer: Callable[[Tensor], R], features: Tensor, dtype: torch.dtype) -> R:
-    """Apply the last layer in the type of its weights also under autocast.
+    """Apply the last layer in the type of its weights, even under autocast.
 
-    Logits that are rounded to bfloat16 put 1 - p off by percents.
+    Logits rounded to bfloat16 put 1 - p off by a few per cent.
     """
     if not autocasts(device := features.device.type):
         return layer(features)
@@ -360,7 +360,7 @@ def without_autocast(layer: Callable[[Tensor], R], features: Tensor, dtype: torc
 def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -> Any:
     """Shape a value for each sample so that it broadcasts over the classes.
 
-    It gets the type of the logits if there is no other; a number comes back as it is.
+    It takes the type of the logits unless ``dtype`` is given; a number is returned as it is.
     """
     if not isinstance(value, Tensor):
         return value
@@ -387,9 +387,9 @@ def scaled(
 
 
 def lowest(logits: Tensor) -> float:
-    """Return a logit that stands for no class at all.
+    """Return a logit that excludes its class.
 
-    Unlike -inf it has a derivative, where all other classes are masked by -inf.
+    Unlike -inf, it has a derivative where all other classes are masked by -inf.
     """
     return torch.finfo(logits.dtype).min / 4
 
@@ -401,23 +401,23 @@ def widest(device: torch.device) -> torch.dtype:
 
 def log_number(number: float, like: Tensor) -> Tensor:
     """Compute the logarithm of a number, as a tensor of the type and the device of another."""
-    if torch.compiler.is_compiling():  # by math.log a graph would hold for one number alone
+    if torch.compiler.is_compiling():  # with math.log a graph would hold for one number only
         one = torch.ones((), dtype=widest(like.device), device=like.device)
         return torch.log(one * number).to(like.dtype)
     return like.new_full((), math.log(number))
 
 
 _FAR = {torch.float32: 43.0, torch.float64: 350.0}
-"""Beyond such a difference the second derivative of torch.logaddexp is lost.
+"""Beyond this difference the second derivative of torch.logaddexp is lost.
 
 It squares ``exp`` of the difference.
 """
 
 
 def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
-    """Compute log(e^x + e^constant) with all digits, also of the first and the second derivative.
+    """Compute log(e^x + e^constant) and its first two derivatives to full precision.
 
-    It is :func:`torch.logaddexp`, and for numbers far apart the larger one plus the ratio, whose
+    It is :func:`torch.logaddexp` or, for numbers far apart, the larger one plus the ratio, whose
     derivatives are as accurate. The constant broadcasts to x.
     """
     apart = x - constant
@@ -429,9 +429,9 @@ def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Compute log(1 + e^x) with all digits, in every floating type.
+    """Compute log(1 + e^x) to full precision, in every floating type.
 
-    So has it first and second derivatives.
+    Its first and second derivatives are as precise.
     """
     zero = x.new_zeros(())
     if readable(x) and x.numel() and x.data.amin().item() > -_FAR[x.dtype]:

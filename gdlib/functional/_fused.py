@@ -1,4 +1,4 @@
-"""The gradient-decay loss with its gradient made in the forward pass.
+"""The gradient-decay loss with its gradient computed in the forward pass.
 
 It needs one array of the size of the logits instead of three.
 """
@@ -22,11 +22,11 @@ from gdlib.functional._arguments import (
 from gdlib.functional._reduction import Batch, shared
 
 _FEW_CLASSES = 16
-"""Below so many classes exp of differences is faster than the softmax kernel."""
+"""With fewer classes, exp of differences is faster than the softmax kernel."""
 _LARGE = 1e30
-"""A sum of so many can still be multiplied by the number of samples."""
+"""A sum of this size can still be multiplied by the number of samples."""
 _BLOCK = 2**18
-"""So many logits are treated at a time on a CPU: what its cache holds."""
+"""Logits processed at a time on a CPU: as many as its cache holds."""
 _SMALLEST_BETA, _SMALLEST_BETA_FLOAT32, _LARGEST_BETA = 1e-20, 1e-6, 1e20
 _ONE = torch.ones((), device="cpu")
 _TINY = {dtype: torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float64)}
@@ -45,9 +45,9 @@ _default_hooks: Callable[[bool], object] = getattr(
 def saved_tensors_are_hooked() -> bool:
     """Say whether hooks ask for all tensors that a backward pass needs.
 
-    An activation checkpoint is one; :func:`torch.autograd.graph.saved_tensors_hooks` sets them.
-    They see what ``save_for_backward`` gets, from which autograd cannot take the buffer. Where
-    PyTorch cannot tell, they always may.
+    An activation checkpoint is such a hook; :func:`torch.autograd.graph.saved_tensors_hooks` sets
+    them. They see what ``save_for_backward`` gets, from which autograd cannot take the buffer.
+    Where PyTorch cannot tell, the answer is always yes.
     """
     return _default_hooks(False) is not None
 
@@ -55,28 +55,28 @@ def saved_tensors_are_hooked() -> bool:
 def is_batched(gradient: Tensor) -> bool:
     """Say whether an incoming gradient stands for many.
 
-    So it is with ``is_grads_batched=True``, and with ``torch.func.vmap`` over a backward pass. A
-    PyTorch that cannot tell may always have a batch; then nothing is done in place.
+    It does with ``is_grads_batched=True``, and with ``torch.func.vmap`` over a backward pass. Where
+    PyTorch cannot tell, the answer is always yes; then nothing is done in place.
     """
     return transforms_active() or _is_legacy_batch(gradient)
 
 
 def multiply_in_place(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Multiply an array that nobody else holds, in place unless the factor is a batch of them."""
+    """Multiply an array that nobody else holds, in place unless the factor stands for many."""
     if is_batched(factor) or has_tangent(factor):
         return gradient * factor
     return gradient.mul_(factor)
 
 
 class GradientInForward(torch.autograd.Function):
-    """Make the gradient in the forward pass, and hand it over in the first backward pass.
+    """Compute the gradient in the forward pass, and hand it over in the first backward pass.
 
-    For any other backward pass it is made again.
+    Any other backward pass computes it again.
 
-    ``make`` returns the loss of logits and its gradient, and where some samples may not count, a
-    mask of those that do, which broadcasts to the gradient. ``eager`` returns the loss alone, by
-    functions that can be derived again. Both may read the ``watched`` tensors: autograd sees to it
-    that they are as they were.
+    ``make`` returns the loss of logits, its gradient and, where some samples may not count, a mask
+    of those that do, which broadcasts to the gradient. ``eager`` returns only the loss, by
+    functions that can be differentiated again. Both may read the ``watched`` tensors: autograd
+    makes sure that they have not changed.
     """
 
     @staticmethod
@@ -87,7 +87,7 @@ class GradientInForward(torch.autograd.Function):
         eager: Callable[[Tensor], Tensor],
         *watched: Tensor,
     ) -> Tensor:
-        """Compute the loss, and the gradient for a gradient of 1."""
+        """Compute the loss, and its gradient for an incoming gradient of 1."""
         loss, gradient, *counted = make(logits)
         ctx.functions = make, eager, *counted
         watches = saved_tensors_are_hooked()
@@ -102,14 +102,14 @@ class GradientInForward(torch.autograd.Function):
         ctx.gradient = None  # drop our reference so that autograd can take the buffer
         make, eager, *counted = ctx.functions
         others = (None,) * (len(ctx.needs_input_grad) - 1)
-        if torch.is_grad_enabled():  # to be derived again
+        if torch.is_grad_enabled():  # to be differentiated again
             # a view: the inner pass ends at it, and not at what the logits were made of
             logits = ctx.saved_tensors[0]
             logits = logits.view_as(logits)
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
         if gradient is None:
             logits, saved, *_ = ctx.saved_tensors
-            if saved is not None:  # a hook may hold it still
+            if saved is not None:  # a hook may still hold it
                 return saved * incoming(grad, *counted), *others
             gradient = make(logits)[1]  # a graph that is used again
         changed = grad.ndim or not grad.is_cpu or is_batched(grad) or has_tangent(grad)
@@ -122,7 +122,7 @@ class GradientInForward(torch.autograd.Function):
 def incoming(grad: Tensor, counted: Tensor | None = None) -> Tensor:
     """Shape an incoming gradient as a factor of the logits' gradient.
 
-    It is 0 for samples that do not count, since the 0 of their gradient times NaN would be NaN.
+    It is 0 for samples that do not count, since their gradient of 0 times NaN would be NaN.
     """
     factor = grad.unsqueeze(1) if grad.ndim else grad
     return factor if counted is None else torch.where(counted, factor, 0.0)
@@ -140,12 +140,12 @@ def results_are_kept() -> bool:
 
 
 def is_fusable(logits: Tensor, beta: float | Tensor) -> bool:
-    """Say whether the gradient may be made in the forward pass.
+    """Say whether the gradient may be computed in the forward pass.
 
-    Not while a compiler, a tracer or a ``torch.func`` transform looks on, nor in a selective
+    Not while a compiler, a tracer or a ``torch.func`` transform is active, nor in a selective
     activation checkpoint; not for forward-mode derivatives or tensor subclasses, not where β is
     learnt, and not for a β that would cost digits: a gradient is 1 - p over β + 1 - p, and a small
-    1 - p has few digits left. On a GPU the values of a tensor are not looked at.
+    1 - p has few digits left. On a GPU the values of a tensor are not read.
     """
     if is_transformed() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
@@ -164,9 +164,9 @@ def is_fusable(logits: Tensor, beta: float | Tensor) -> bool:
 def usual_mean(
     logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]
 ) -> Tensor | None:
-    """Compute the mean over logits ``[N, C]`` on a CPU; None for another call.
+    """Compute the mean over logits ``[N, C]`` on a CPU; return None for any other call.
 
-    In a small batch a microsecond of checks shows.
+    In a small batch, a microsecond of checks is noticeable.
     """
     if not (
         type(logits) is type(target) is Tensor
@@ -185,7 +185,7 @@ def usual_mean(
         if smallest.item() < 0 or largest.item() >= classes:  # ignored, or no class
             return None
     column = target.unsqueeze(1)
-    few = classes < _FEW_CLASSES  # as in against_classes, which would ask once more who looks on
+    few = classes < _FEW_CLASSES  # as in against_classes, which would repeat the checks
 
     def make(logits: Tensor, wants_gradient: bool = True) -> tuple[Tensor, Tensor]:
         if few:
@@ -194,9 +194,9 @@ def usual_mean(
             losses, gradient = _by_softmax(logits, column, beta, 1, samples, wants_gradient)
         return losses.sum().div_(samples), gradient  # the mean, by calls made before
 
-    # A small batch is not searched for an index that is ignored or no class: the first gather
-    # refuses it. What fails here for any reason is computed with care by the caller, or fails
-    # there with an error that says why.
+    # A small batch is not searched for an index that is ignored or is not a class: the first gather
+    # refuses it. Whatever fails here is computed with care by the caller, or fails there with an
+    # error that says why.
     try:
         if needs_gradient(logits):
             return GradientInForward.apply(logits, make, eager, target)
@@ -206,10 +206,10 @@ def usual_mean(
 
 
 def widened_by_blocks(logits: Tensor, target: Tensor) -> bool:
-    """Say whether logits in bfloat16 may stay as they are, on a CPU, against class indices.
+    """Say whether bfloat16 logits on a CPU, with class indices, may stay as they are.
 
-    A gradient in bfloat16 has the exponents of float32; one in float16 could be 0 before the factor
-    of a GradScaler comes.
+    A gradient in bfloat16 has the exponent range of float32; one in float16 could be 0 before the
+    factor of a GradScaler is applied.
     """
     return (
         type(target) is Tensor
@@ -230,9 +230,9 @@ def needs_gradient(logits: Tensor) -> bool:
 def loss_and_gradient(
     batch: Batch, beta: float | Tensor, logits: Tensor, *, wants_gradient: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the reduced J of a batch with these logits, and its gradient if it is wanted.
+    """Compute the reduced J of a batch with these logits, and its gradient if wanted.
 
-    Third is which samples count, with the class dimension.
+    The third result says which samples count, with the class dimension.
     """
     if batch.mixed:
         losses, gradient = _against_shares(batch, logits, beta, wants_gradient)
@@ -257,14 +257,14 @@ def against_classes(
     *,
     wants_gradient: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    r"""Compute J of every sample, and its gradient over a divisor.
+    r"""Compute J of every sample, and its gradient divided by ``divisor``.
 
     With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale,
     :math:`J = \log(a + b) - z_c`; the gradient is :math:`e^{z_i} / (a + b)` for a wrong class and
     :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because the wrong
     classes are summed without the true one, and nothing overflows, because the scale is that of the
-    largest class or of all. Losses keep the class dimension, as indices, β and divisor do. Where
-    the gradient is not wanted, the second result is an array that was used up.
+    largest class or of all. The losses keep the class dimension, as the indices, β and the divisor
+    do. Where the gradient is not wanted, the second result is a used scratch array.
     """
     if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
         return _of_few_classes(logits, true_class, beta, divisor, wants_gradient)
@@ -304,7 +304,7 @@ def _by_softmax(
             )
             if half and wants_gradient:
                 gradient[block] = made
-    # a probability too small to be held with all its digits
+    # a probability too small to be held to full precision
     least = 1e9 * _TINY[true.dtype]
     if not readable(logits) or not true.numel() or not true.min().item() >= least:
         wide = logits.to(true.dtype)
@@ -341,7 +341,7 @@ def _of_a_block(
 
 
 def _log_of_sum(total: Tensor, odds: Tensor, beta: float | Tensor) -> Tensor:
-    """Compute log(odds + β), the log of ``total``, with all digits also near 0."""
+    """Compute log(odds + β), the log of ``total``, to full precision even near 0."""
     more = beta - 1
     if isinstance(more, Tensor):
         return torch.where(more.abs() <= 0.5, torch.log1p(odds + more), total.log())
@@ -351,7 +351,7 @@ def _log_of_sum(total: Tensor, odds: Tensor, beta: float | Tensor) -> Tensor:
 
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
-    """Cut the first dimension, where it holds samples, into blocks that stay in a CPU's cache."""
+    """Cut the first dimension, where it holds samples, into blocks that fit in a CPU's cache."""
     rows = (
         max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     )
@@ -367,7 +367,8 @@ def _of_few_classes(
 ) -> tuple[Tensor, Tensor]:
     """Compute the same in fewer calls.
 
-    The scale is that of the true class, and of the largest for samples where it is far behind.
+    The scale is that of the true class, or of the largest for samples where the true one is far
+    behind.
     """
     true = logits.gather(1, true_class)
     powers = (logits - true).exp_()
@@ -376,7 +377,7 @@ def _of_few_classes(
     if isinstance(beta, Tensor):
         total = others + beta
     else:
-        total = others.add(_ONE, alpha=beta)  # cheaper than to add a number
+        total = others.add(_ONE, alpha=beta)  # cheaper than adding a number
     losses = _log_of_sum(total, others, beta)
     far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
     if isinstance(divisor, Tensor):  # the weight of a class may be small
@@ -403,13 +404,12 @@ def _against_shares(
 ) -> tuple[Tensor, Tensor]:
     r"""Compute J of every sample and the gradient of the reduced loss against shares a.
 
-    It is done block by block of the first dimension. :math:`J = \sum_c a_c (-\log p_c + \log
-    D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
-    :math:`V = \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the
-    gradient; there 1 - p is the probability of the others, and V is split. ``argmax``, ``exp`` and
-    ``log`` take as long as ten other passes over a block: the place of that class is a sum, log p
-    is made of p and the logits, and where all shares are the same, the sum of log D is the
-    logarithm of a product.
+    The first dimension is processed block by block. :math:`J = \sum_c a_c (-\log p_c + \log D_c)`
+    with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with :math:`V =
+    \sum_c a_c / D_c`. Only at a class with p near 1 can D and the gradient lose digits; there 1 - p
+    is the probability of the others, and V is split. ``argmax``, ``exp`` and ``log`` take as long
+    as ten other passes over a block: so the index of that class is a sum, log p comes from p and
+    the logits, and where all shares are the same, the sum of log D is the logarithm of a product.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
     places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device)

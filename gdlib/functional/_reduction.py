@@ -1,8 +1,8 @@
-r"""A batch of a loss: arguments checked, the log-sum-exp of the other classes, the reduction.
+r"""The batch of a loss: checked arguments, the log-sum-exp of the other classes, the reduction.
 
-Most losses treat the true class apart and see the others through :math:`r_c = \log \sum_{i \neq c}
-e^{z_i}` alone. They work with :math:`r_c - a_c`, where :math:`a_c` is the true logit: the
-cross-entropy is its softplus, and no digit of :math:`1 - p_c` is lost.
+Most losses treat the true class separately and see the others only through :math:`r_c = \log
+\sum_{i \neq c} e^{z_i}`. They work with :math:`r_c - a_c`, where :math:`a_c` is the true logit: the
+cross-entropy is the softplus of this difference, and no digit of :math:`1 - p_c` is lost.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from gdlib.functional._arguments import (
     readable,
 )
 
-_AS_TENSOR = "; torch.as_tensor makes one of an array or a list"
+_AS_TENSOR = "; torch.as_tensor makes one from an array or a list"
 _SLACK = 0.02
-"""So far class probabilities in bfloat16 may be off 1 in their sum."""
+"""How far the sum of class probabilities in bfloat16 may be from 1."""
 
 
 class Batch:
-    """The arguments of a loss, checked: ``values`` in the type to compute in, target and options.
+    """The checked arguments of a loss: ``values`` in the type to compute in, target and options.
 
-    Losses of samples keep the class dimension. Against class indices it has the size 1, for the
-    true class. Against class probabilities, which a loss may have a reason to refuse
-    (``only_indices``), and with label smoothing, every class in turn is the true one: the loss is
-    *mixed*. :meth:`of_shape` makes a batch whose logits are not there.
+    Losses of samples keep the class dimension. With class indices it has size 1, for the true
+    class. With class probabilities, which a loss may have a reason to refuse (``only_indices``),
+    and with label smoothing, every class in turn is the true one: the loss is *mixed*.
+    :meth:`of_shape` makes a batch without logits.
 
-    The values of a sample that does not count are 0 where one is NaN or infinite, whose product
-    with the sample's gradient of 0 would be NaN; a caller that sees to this itself takes them as
-    they are (``cleaned``).
+    The values of a sample that does not count are set to 0 where one is NaN or infinite, since its
+    product with the sample's gradient of 0 would be NaN; a caller that takes care of this itself
+    takes them as they are (``cleaned=False``).
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class Batch:
         ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> Batch:
-        """Check class indices and options for logits that are not made.
+        """Check class indices and options without making the logits.
 
-        They would have the type and the device of the tensor ``like``.
+        These would have the type and the device of the tensor ``like``.
         """
         logits = torch.empty((), dtype=like.dtype, device="meta").expand(shape)
         why = "this is a loss of classes"
@@ -143,7 +143,7 @@ class Batch:
     ) -> Batch:
         """Check rows ``[N, K]`` or ``[R, N, K]`` with class indices ``[N]`` or ``[R, N]``.
 
-        There are K classes unless another number is given.
+        There are K classes unless ``classes`` is given.
         """
         for what, value in ((name, rows), ("target", target)):
             if not isinstance(value, Tensor):
@@ -159,14 +159,14 @@ class Batch:
         return cls.of_shape(shape, rows, target, weight, ignore_index, reduction)
 
     def take_logits(self) -> Tensor:
-        """Hand the logits over; nothing of their memory is held any longer."""
+        """Hand over the logits, and no longer hold any of their memory."""
         values, self.values = self.values, self.values.new_empty(0)
         return values
 
     def of_counted(self, values: Tensor, dim: int) -> Tensor:
-        """Put 0 into the samples that do not count, if they hold NaN or infinity.
+        """Set the samples that do not count to 0, if they hold NaN or infinity.
 
-        Where values cannot be read, put it there in any case.
+        Where values cannot be read, set them in any case.
         """
         if readable(values) and (self.valid.all() or values.detach().sum().isfinite()):
             return values
@@ -179,18 +179,18 @@ class Batch:
         return check_parameter(name, value, bound, self.index_shape)
 
     def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
-        """Check as :meth:`check`, and shape a tensor so that it broadcasts over the classes."""
+        """Check as :meth:`check` does, and shape a tensor to broadcast over the classes."""
         return over_classes(self.check(name, value, bound), self.values)
 
     def true(self, values: Tensor) -> Tensor:
-        """Select the true class; identity where every class in turn is the true one."""
+        """Select the true class; the identity where every class in turn is the true one."""
         return values if self.mixed else values.gather(self.dim, self.true_class)
 
     def log_odds_against(self, logits: Tensor, true: Tensor | None = None) -> Tensor:
         """Compute r - a: the log-sum-exp of the other logits minus the true logit.
 
-        For logits as they are it is the logarithm of (1 - p) / p. The true logit is ``true`` if a
-        loss changes it.
+        For unchanged logits it is the logarithm of (1 - p) / p. A loss that changes the true logit
+        gives it as ``true``.
         """
         shift = logits.detach().amax(self.dim, keepdim=True)
         logits = logits - shift  # keeps small differences of large logits
@@ -203,7 +203,8 @@ class Batch:
     def shares(self) -> tuple[Tensor, Tensor | None]:
         """Return the share of each class in a mixed loss, with its weight.
 
-        Second is how much more the true class has, or None if the target holds probabilities.
+        The second result is how much more the true class has, or None if the target holds
+        probabilities.
         """
         weight = self.values.new_ones(1) if self.weight is None else self.weight.to(self.values)
         of_true = weight.expand(self.classes)
@@ -223,7 +224,7 @@ class Batch:
         return self.weight.to(valid)[self.index] * valid
 
     def reduce(self, losses: Tensor, of_true: Tensor | None = None) -> Tensor:
-        """Reduce losses and, beside them, others ``of_true`` classes alone.
+        """Reduce losses, and add those of the true classes alone, ``of_true``.
 
         Label smoothing does not change the latter.
         """
@@ -240,7 +241,7 @@ class Batch:
         return reduced.to(self.result_dtype)
 
     def reduce_samples(self, losses: Tensor, *, weighted: bool) -> Tensor:
-        """Mask and reduce one loss for each sample, after the weights unless they are in it.
+        """Mask and reduce one loss for each sample, and weight it first unless ``weighted``.
 
         The mean of nothing is NaN, as in PyTorch, and has the gradient 0.
         """
@@ -254,7 +255,7 @@ class Batch:
             return losses.sum()
         if self.weight is None:
             return losses.sum() / _divisor(used)
-        total = used.sum()  # 0 also where all weights that were used are
+        total = used.sum()  # also 0 where all used weights are 0
         mean = losses.sum() / total.masked_fill(total == 0, 1.0)
         return torch.where(total == 0, math.nan, mean)
 
@@ -284,7 +285,7 @@ def shared(share: Tensor, losses: Tensor, dim: int | None = None) -> Tensor:
 def _rows_that_count(target: Tensor, dim: int) -> Tensor:
     """Say which samples have class probabilities that are not all 0.
 
-    Refuse probabilities that are none, where values can be read.
+    Refuse values that are not probabilities, where they can be read.
     """
     target = target.detach()
     total = target.sum(dim, dtype=torch.promote_types(target.dtype, torch.float32))
@@ -292,7 +293,7 @@ def _rows_that_count(target: Tensor, dim: int) -> Tensor:
     if readable(total):
         if target.shape[dim] == 1 and not counted.all():
             raise ValueError(
-                "input has one class, of which nothing can be learnt; for a binary problem give "
+                "input has one class, from which nothing can be learnt; for a binary problem give "
                 "the logits of two, torch.cat([0 * input, input], 1), and class indices"
             )
         smallest, largest = extremes(target, 0.0)
@@ -304,14 +305,14 @@ def _rows_that_count(target: Tensor, dim: int) -> Tensor:
                 "target has the shape of input and must hold class probabilities, which are >= 0 "
                 "and sum to 1 over the classes, or are all 0 for a sample that does not count; got "
                 f"values from {smallest:.4g} to {largest:.4g} and sums from {least:.4g} to "
-                f"{most:.4g}. Make probabilities of logits by torch.softmax, and divide counts by "
-                "their sum"
+                f"{most:.4g}. Turn logits into probabilities by torch.softmax, and divide counts "
+                "by their sum"
             )
     return counted
 
 
 def _divisor(used: Tensor) -> Tensor:
-    """Return the divisor of the mean; NaN instead of 0, so that the mean of nothing is no inf."""
+    """Return the divisor of the mean; NaN instead of 0, so that the mean of nothing is not inf."""
     total = used.sum()
     return total.masked_fill(total == 0, math.nan)
 
@@ -343,7 +344,7 @@ def _class_dimension(input: Tensor) -> int:
 def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indices: str) -> bool:
     """Refuse a target that fits neither reading; return whether it holds class probabilities.
 
-    A text ``only_indices`` says why a loss refuses those.
+    The text ``only_indices`` says why a loss refuses them.
     """
     if not isinstance(target, Tensor):
         raise ValueError(
@@ -384,7 +385,7 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
 
 
 def log_of_others(logits: Tensor, class_dim: int) -> Tensor:
-    """Return the log-sum-exp of all other classes, for each class, of the shape of the logits.
+    """Return for each class the log-sum-exp of all others, in the shape of the logits.
 
     It is the full log-sum-exp plus ``log1p(-p_c)``; for the largest class, where ``1 - p_c`` has
     lost its digits, it is summed afresh.

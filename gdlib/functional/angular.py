@@ -1,11 +1,11 @@
-"""Losses on the angles between features and class vectors: margins, and scales that are computed.
+"""Losses on the angles between features and class vectors: margins and computed scales.
 
-They take the cosines of :class:`gdlib.heads.CosineLinear`; a scale makes logits of them. Margins
+They take the cosines of :class:`gdlib.heads.CosineLinear`; a scale turns them into logits. Margins
 and angles are in radians. A cosine of -inf masks its class, for class indices and a scale above 0;
-where that is the true class, the losses with a margin at the angle may be finite. A value far below
--1, such as the least of its type, masks a wrong class too. On the CPU the losses with an angle
-refuse values above 1.05, which are logits and no cosines; the two that only scale cosines, CosFace
-and AdaCos, take them as they are.
+where that is the true class, the losses with an angular margin may be finite. A value far below -1,
+such as the lowest of its type, masks a wrong class too. On the CPU the losses with an angle refuse
+values above 1.05, which are logits, not cosines; the two that only scale cosines, CosFace and
+AdaCos, take them as they are.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _NEAR_AN_END = 0.99
 def arccos(cosine: Tensor) -> Tensor:
     r"""Compute the angle of a cosine, in radians, with a finite gradient everywhere.
 
-    The value is that of :func:`torch.arccos`, and 0 or π for what rounding has put outside [-1, 1].
-    The gradient is :math:`-1/\sqrt{1 - x^2}` up to the type's epsilon away from ±1, and 0 nearer to
-    ±1 than that.
+    The value is that of :func:`torch.arccos`, or 0 or π where rounding has put the cosine outside
+    [-1, 1]. The gradient is :math:`-1/\sqrt{1 - x^2}` up to the type's epsilon away from ±1, and 0
+    closer to ±1 than that.
 
     Args:
         cosine: values in [-1, 1], of any shape and floating type; float16 and bfloat16 are computed
@@ -51,7 +51,7 @@ def arccos(cosine: Tensor) -> Tensor:
         Angles in [0, π], of the shape and type of the cosines.
 
     Raises:
-        ValueError: for what is no floating tensor.
+        ValueError: for anything but a floating tensor.
 
     Example:
         >>> cosine = torch.tensor([1.0, 0.0, -1.0], requires_grad=True)
@@ -87,7 +87,7 @@ def arcface_cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute ArcFace: cross-entropy after a margin has been added to the angle of the true class.
+    r"""Compute ArcFace: cross-entropy with a margin added to the angle of the true class.
 
     .. math::
 
@@ -96,22 +96,22 @@ def arcface_cross_entropy(
         \qquad \psi(\theta) = \cos(\theta + m)
 
     ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the
-    printed :math:`\psi` rises again; there it is :math:`\cos\theta - m \sin m`, as in the public
-    implementations ("easy margin" off). For m up to 2.3 it then falls everywhere, with a jump at
-    the border.
+    printed :math:`\psi` rises again; there it is replaced by :math:`\cos\theta - m \sin m`, as in
+    the public implementations ("easy margin" off). For m up to 2.3 it then falls everywhere, with a
+    jump at the border.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits.
+        cosine: :math:`\cos\theta`, in place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
             for each sample.
-        margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
+        margin: :math:`m \ge 0` in radians, like ``scale``. The original uses s = 64, m = 0.5;
             ArcGrad's comparison s = 20, m = 0.1.
 
     The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
-        A true class at 60 degrees counts as one at 90 degrees, so that both logits are equal:
+        A true class at 60 degrees counts as one at 90 degrees, so both logits are equal:
 
         >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
         >>> loss = arcface_cross_entropy(cosine, labels, scale=2.0, margin=math.pi / 6)
@@ -145,7 +145,7 @@ def cosface_cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute CosFace, or AM-Softmax: a margin is taken from the cosine of the true class.
+    r"""Compute CosFace, or AM-Softmax: a margin is subtracted from the cosine of the true class.
 
     .. math::
 
@@ -153,15 +153,15 @@ def cosface_cross_entropy(
           {e^{s (\cos\theta_c - m)} + \sum_{i \neq c} e^{s \cos \theta_i}}
 
     It is :func:`gdlib.functional.soft_margin_cross_entropy` of ``scale * cosine`` with the margin
-    :math:`s m`, and so gradient decay with :math:`\beta = e^{-s m}`. ``margin=0`` is the
+    :math:`s m`, and hence gradient decay with :math:`\beta = e^{-s m}`. ``margin=0`` is the
     cross-entropy of ``scale * cosine``.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits.
+        cosine: :math:`\cos\theta`, in place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
-        margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
-            AM-Softmax has s = 30, m = 0.35.
+        margin: :math:`m \ge 0`, in units of the cosine, like ``scale``. The defaults are CosFace's;
+            AM-Softmax uses s = 30, m = 0.35.
 
     The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
@@ -204,23 +204,23 @@ def sphereface_cross_entropy(
         \psi(\theta) = (-1)^k \cos(m \theta) - 2k
         \quad \text{for } \theta \in \bigl[\tfrac{k\pi}{m}, \tfrac{(k+1)\pi}{m}\bigr]
 
-    :math:`\psi` falls from 1 to :math:`1 - 2m` without a jump. In the original :math:`s` is the
+    :math:`\psi` falls from 1 to :math:`1 - 2m` without a jump. In the original, :math:`s` is the
     norm of the sample's features, which are not normalised: give ``features.norm(dim=1)``, and
     gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits.
+        cosine: :math:`\cos\theta`, in place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
-        margin: :math:`m`, a whole number >= 1; the original's is 4.
+        margin: :math:`m`, a whole number >= 1; the original uses 4.
         annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
-            \psi(\theta)) / (1 + \lambda)`. The original lets it fall during training, from 1000 or
-            so to 5 or so; 0 is the loss as defined.
+            \psi(\theta)) / (1 + \lambda)`. The original lowers it during training, from about 1000
+            to about 5; 0 is the loss as defined.
 
     The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
-        Twice 60 degrees is 120 degrees, and the logits are -1 and -2:
+        Twice 60 degrees is 120 degrees, so the logits are -1 and -2:
 
         >>> cosine, labels = torch.tensor([[0.5, -1.0]]), torch.tensor([0])
         >>> loss = sphereface_cross_entropy(cosine, labels, scale=2.0, margin=2)
@@ -251,7 +251,7 @@ def l_softmax_cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute L-Softmax: as A-Softmax, but with the norms of the class vectors kept.
+    r"""Compute L-Softmax: like A-Softmax, but keeping the norms of the class vectors.
 
     .. math::
 
@@ -259,16 +259,16 @@ def l_softmax_cross_entropy(
           {e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)}
           + \sum_{i \neq c} e^{\lVert w_i \rVert \lVert h \rVert \cos \theta_i}}
 
-    with :math:`\psi` of :func:`sphereface_cross_entropy` and logits :math:`z_i = w_i^T h = \lVert
-    w_i \rVert \lVert h \rVert \cos \theta_i` of a layer without bias. ``margin=1`` is the
+    with the :math:`\psi` of :func:`sphereface_cross_entropy` and the logits :math:`z_i = w_i^T h =
+    \lVert w_i \rVert \lVert h \rVert \cos \theta_i` of a layer without a bias. ``margin=1`` is the
     cross-entropy of ``input``.
 
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
         target: class indices, or class probabilities.
         norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
-            ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
-            as a right one. On the CPU norms that are below 0 or below their logits are refused.
+            ``input``; :class:`gdlib.heads.NormedLinear` computes both. Where a norm is 0, the angle
+            counts as a right angle. On the CPU, norms below 0 or below their logits are refused.
         margin: :math:`m`, a whole number >= 1.
         annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
 
@@ -322,11 +322,11 @@ def adacos_cross_entropy(
 
     .. math:: J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)
 
-    Without a ``scale`` it is fixed AdaCos. Dynamic AdaCos takes that of :func:`adacos_scale`, as
-    :class:`gdlib.losses.AdaCosLoss` does.
+    Without a ``scale`` it is fixed AdaCos. Dynamic AdaCos takes the scale from
+    :func:`adacos_scale`, as :class:`gdlib.losses.AdaCosLoss` does.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits.
+        cosine: :math:`\cos\theta`, in place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
             for the fixed :math:`\sqrt 2 \log(C - 1)`, which is 0 for two classes.
@@ -351,7 +351,7 @@ def adacos_cross_entropy(
 
 
 def fixed_scale(classes: int) -> float:
-    """Return the scale of fixed AdaCos, with which the dynamic one starts; 0 for two classes."""
+    """Return the scale of fixed AdaCos, from which the dynamic one starts; 0 for two classes."""
     check_whole("classes", classes, 2)
     return math.sqrt(2) * math.log(classes - 1)
 
@@ -366,7 +366,7 @@ def adacos_scale(
     minimum_scale: float | None = None,
     maximum_scale: float | None = None,
 ) -> Tensor:
-    r"""Compute the next scale of dynamic AdaCos, from a batch and the scale before.
+    r"""Compute the next scale of dynamic AdaCos, from a batch and the previous scale.
 
     .. math::
 
@@ -374,29 +374,30 @@ def adacos_scale(
         B = \frac{1}{N} \sum_n \sum_{j \neq c_n} e^{s \cos \theta_{n,j}}
 
     :math:`\theta_{\mathrm{med}}` is the median of the angles :math:`\theta_{n, c_n}` to the true
-    classes; of an even number the lower of the two in the middle. ArcGrad's eq. 10 writes
+    classes; for an even number, the lower of the two in the middle. ArcGrad's eq. 10 writes
     :math:`\theta_{\mathrm{mod}}` for it. No gradient flows.
 
     Args:
-        cosine: ``[N, C]``, or ``[R, N, C]`` for R runs, each with a scale of its own.
+        cosine: ``[N, C]``, or ``[R, N, C]`` for R runs, each with its own scale.
         target: class indices ``[N]`` or ``[R, N]``.
         scale: s, a number, or ``[R]``.
-        ignore_index: class index whose samples count for nothing.
-        minimum_scale: a lower bound that the paper does not have; None for none. Where the wrong
-            cosines are negative, B falls below 1 and the published scale below 0, which would turn
-            the loss around.
-        maximum_scale: an upper bound of its size that the paper does not have, > 0; None for none.
-            The paper takes the wrong angles for about right ones. Where all cosines come near 1, B
-            is :math:`(C - 1)\, e^s`, and the published scale grows by up to :math:`\sqrt 2` with
-            each batch, without end; near -1 it grows so with changing sign.
+        ignore_index: class index whose samples are ignored.
+        minimum_scale: a lower bound, which the paper does not have; None for no bound. Where the
+            wrong cosines are negative, B falls below 1 and the published scale below 0, which would
+            reverse the loss.
+        maximum_scale: an upper bound > 0 on its magnitude, which the paper does not have; None for
+            no bound. The paper assumes that the wrong angles are about right angles. Where all
+            cosines come close to 1, B is :math:`(C - 1)\, e^s`, and the published scale grows by up
+            to :math:`\sqrt 2` with each batch, without end; near -1 it does so with alternating
+            sign.
 
     Returns:
-        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale
-        before.
+        The scale, of shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the previous
+        scale.
 
     Raises:
         ValueError: for shapes that do not fit, for a class index outside ``[0, C)``, and for bounds
-            that leave no scale.
+            that allow no scale.
 
     Example:
         B is 2 and the median angle is 0, which gives log 2:
@@ -446,7 +447,7 @@ def adacos_scale(
 
 
 def check_scale_bounds(minimum_scale: float | None, maximum_scale: float | None) -> None:
-    """Refuse bounds of AdaCos's scale that are no numbers, or that leave none."""
+    """Refuse bounds on AdaCos's scale that are not numbers, or that allow no scale."""
     if minimum_scale is not None:
         check_number("minimum_scale", minimum_scale, "> -inf")
     if maximum_scale is not None:
@@ -469,18 +470,18 @@ def arcgrad_cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute ArcGrad: cross-entropy of the negative scaled angles.
+    r"""Compute ArcGrad: the cross-entropy of the negative scaled angles.
 
     .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
 
     There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest
-    gradient, :func:`arcgrad_scale`.
+    gradient; :func:`arcgrad_scale` computes it.
 
     Args:
-        cosine: :math:`\cos\theta`, in the place of logits.
+        cosine: :math:`\cos\theta`, in place of logits.
         target: class indices, or class probabilities.
         scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
-            Table I has 30 and 5, CIFAR 10.
+            The paper uses 30 and 5 in Table I, and 10 for CIFAR.
 
     The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
@@ -499,7 +500,7 @@ def arcgrad_cross_entropy(
 
 
 def scaled_angles(cosine: Tensor, scale: float | Tensor) -> Tensor:
-    """Compute ArcGrad's logits, the negative scaled angles; what is no cosine masks its class."""
+    """Compute ArcGrad's logits, the negative scaled angles; a value below -1.05 masks its class."""
     return (-scale * arccos(cosine)).masked_fill(cosine < -_LARGEST, -math.inf)
 
 
@@ -514,16 +515,16 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
 
     maximises :math:`s A / (1 + A)` over s, where :math:`A = (C - 1) e^{-s \tilde m}`. W is
     Lambert's function. The paper's eq. 16 and 17 have the wrong sign in the exponent, and eq. 17
-    lacks the factor s; eq. 19 is right. Scale and gap may change places: of a scale the function
-    gives the gap for which no other scale has a larger gradient.
+    lacks the factor s; eq. 19 is right. Scale and gap are interchangeable: given a scale, the
+    function returns the gap for which no other scale has a larger gradient.
 
     Args:
-        gap: :math:`\tilde m > 0`, mean of the smallest :math:`\theta_j - \theta_c` of each sample,
+        gap: :math:`\tilde m > 0`, the mean of each sample's smallest :math:`\theta_j - \theta_c`,
             in radians; a number or a tensor.
         classes: C >= 2.
 
     Returns:
-        The scale in 1/radian, a number or a tensor as ``gap``.
+        The scale in 1/radian, a number or a tensor like ``gap``.
 
     Raises:
         ValueError: for a gap that is not positive, and for fewer than two classes.
@@ -539,7 +540,7 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
     """
     gap = check_hyperparameter("gap", gap, "> 0")
     check_whole("classes", classes, 2)
-    # Newton's method for w + log w = log((C - 1)/e), of which w is W((C - 1)/e)
+    # Newton's method for w + log w = log((C - 1)/e), solved by w = W((C - 1)/e)
     goal, w = math.log(classes - 1) - 1, 0.5
     for _ in range(50):
         step = (w + math.log(w) - goal) / (1 + 1 / w)
@@ -557,7 +558,7 @@ def _of_cosines(
     reduction: Reduction,
     label_smoothing: float,
 ) -> Batch:
-    """Check the arguments of a loss of angles; logits in place of cosines have no angle."""
+    """Check the arguments of a loss on angles; logits in place of cosines have no angle."""
     batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
     if readable(batch.values) and batch.values.numel() and batch.values.amax() > _LARGEST:
         largest = batch.values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
@@ -570,14 +571,14 @@ def _of_cosines(
 
 
 def _check_norms(batch: Batch, norms: Tensor) -> None:
-    """Refuse what cannot be the norms of the logits of the true classes, where values are seen."""
+    """Refuse what cannot be the norms of the true classes' logits, where values can be read."""
     if not readable(norms) or not norms.numel():
         return
     wrong = (norms < 0) | (batch.true(batch.values) > _LARGEST * norms)  # far below is a mask
     if bool((wrong & batch.valid.unsqueeze(batch.dim)).any()):
         raise ValueError(
             "norms must be >= 0 and no smaller than the logits, which are norms times cosines; "
-            "gdlib.heads.NormedLinear makes both, of a layer without bias"
+            "gdlib.heads.NormedLinear makes both, for a layer without a bias"
         )
 
 

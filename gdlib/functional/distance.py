@@ -1,4 +1,4 @@
-"""Losses on distances from one point for each class: center loss and the Gaussian mixture."""
+"""Losses on distances from one point for each class: the center and Gaussian mixture losses."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ def center_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Compute the center loss: half the squared distance of features from the centre of a class.
+    r"""Compute the center loss: half the squared distance of features from their class centre.
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
-    in squared units of the features. A classification loss is added, :math:`L_{\mathrm{softmax}} +
-    \lambda J` (ArcGrad eq. 6, λ = 0.02). Gradients flow into the features, and into centres that
-    ask for them; :class:`gdlib.heads.ClassCenters` moves them in the other way.
+    in squared units of the features. It is added to a classification loss,
+    :math:`L_{\mathrm{softmax}} + \lambda J` (ArcGrad eq. 6, λ = 0.02). Gradients flow into the
+    features, and into centres that require them; :class:`gdlib.heads.ClassCenters` can also move
+    the centres without gradients.
 
     Args:
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
@@ -70,12 +71,12 @@ def center_update(
     *,
     ignore_index: int = -100,
 ) -> Tensor:
-    """Move the centres by one batch, as :class:`gdlib.heads.ClassCenters` says.
+    """Update the centres from one batch, as :class:`gdlib.heads.ClassCenters` describes.
 
     Args:
-        features: as in :func:`center_loss`, like the next two.
+        features: as in :func:`center_loss`, as are the next two.
         target: class indices.
-        centers: the centres; new ones are returned, of their shape and type.
+        centers: the centres; new ones of the same shape and type are returned.
         rate: in [0, 1].
         ignore_index: as in :func:`center_loss`.
     """
@@ -116,18 +117,18 @@ def gaussian_mixture_cross_entropy(
           {e^{-(1 + \alpha) d_c - \delta_c} + \sum_{i \neq c} e^{-d_i - \delta_i}}
           + \lambda\, (d_c + \delta_c)
 
-    All classes are equally likely beforehand. The last term is the negative log-likelihood of the
+    All classes have the same prior probability. The last term is the negative log-likelihood of the
     features without its constant. With :math:`\alpha = \lambda = 0` the loss is the cross-entropy
     of the logits :math:`-d_i - \delta_i`. Label smoothing acts on the classification; the
     likelihood is that of the true class.
 
     Args:
         distance: :math:`d \ge 0`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``;
-            :class:`gdlib.heads.GaussianMixtureHead` makes it.
+            :class:`gdlib.heads.GaussianMixtureHead` computes it.
         target: class indices.
-        margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices;
-            smaller in the paper for more classes.
-        likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
+        margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices; in
+            the paper, smaller for more classes.
+        likelihood_weight: :math:`\lambda \ge 0`, like ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for
             unit covariances.
 
@@ -179,7 +180,7 @@ def gaussian_mixture_cross_entropy(
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
     """Select the centre of every sample's class.
 
-    It is ``[..., N, D]`` of centres ``[..., C, D]`` and indices ``[..., N]``.
+    The result is ``[..., N, D]``, for centres ``[..., C, D]`` and indices ``[..., N]``.
     """
     return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
@@ -198,7 +199,7 @@ def _of_centers(
     if not centers.is_floating_point():
         raise ValueError(f"centers must be floating point; got {centers.dtype}")
     if centers.ndim < 2:
-        raise ValueError(f"centers must be [C, D], a row for each class; got {list(centers.shape)}")
+        raise ValueError(f"centers must be [C, D], one row per class; got {list(centers.shape)}")
     classes = centers.shape[-2]
     batch = Batch.of_rows("features", features, target, classes, weight, ignore_index, reduction)
     if centers.device != features.device:

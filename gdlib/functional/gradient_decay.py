@@ -65,28 +65,28 @@ def gd_cross_entropy(
     For class probabilities :math:`t`, and for label smoothing, every class contributes as its
     :math:`-\log p_c` would: :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1)
     p_c)\right)`, and a share of 0 of an infinite loss is 0. With ``beta=1`` the function equals
-    :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding; but the mean
-    leaves out rows of zeros in the place of class probabilities, which PyTorch counts, and what
-    does not count has the gradient 0 where PyTorch has NaN: a sample with logits of NaN, or a batch
-    whose class weights are all 0.
+    :func:`torch.nn.functional.cross_entropy` up to rounding, whatever the other arguments, except
+    that the mean leaves out samples whose class probabilities are all 0, which PyTorch counts, and
+    that what does not count has the gradient 0 where PyTorch has NaN: a sample with NaN logits, or
+    a batch whose class weights are all 0.
 
     Args:
         input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+            the input, or float32 under autocast, as with PyTorch's own losses.
+        target: class indices (int64 or uint8) in the shape of the logits without the class
+            dimension, or class probabilities (floating) in the shape of the logits, which sum to 1,
+            or are all 0 for a sample that does not count.
         beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to
             the shape of the class indices: one value for each sample. Gradients flow into a tensor
-            that asks for them; J grows with β, so that they alone let it fall to 0. A tensor goes
-            by keyword: in its place :func:`torch.nn.functional.cross_entropy` takes class weights,
-            so it raises a TypeError. On a GPU the values of a tensor must lie in [1e-20, 1e20],
-            which is not checked; elsewhere β may be any positive number.
-        temperature: :math:`\tau > 0`, a number or a tensor, as ``beta``.
+            that requires them; since J grows with β, they alone drive it to 0. A tensor must be
+            given by keyword: :func:`torch.nn.functional.cross_entropy` takes class weights in this
+            position, so a positional tensor raises a TypeError. On a GPU the values of a tensor
+            must lie in [1e-20, 1e20], which is not checked; elsewhere β may be any positive number.
+        temperature: :math:`\tau > 0`, a number or a tensor, like ``beta``.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
             by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        ignore_index: class index whose samples are ignored; only for class indices.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
 
@@ -96,10 +96,10 @@ def gd_cross_entropy(
     Raises:
         ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
             other shapes or types that do not fit, for a class index outside ``[0, C)``, and for
-            class probabilities that are negative, do not sum to 1, or are 0 of the only class.
-            Values of tensors are looked at only where that costs no device synchronisation: on the
+            class probabilities that are negative, do not sum to 1, or are 0 for the only class.
+            Values of tensors are checked only where that costs no device synchronisation: on the
             CPU, outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as beta that is not given by keyword.
+        TypeError: for a tensor ``beta`` that is not given by keyword.
 
     Example:
         >>> import torch
@@ -116,7 +116,7 @@ def gd_cross_entropy(
         *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (brackets
         added), 8-11; version 2, eq. 5, 7-10.
     """
-    # the usual call; in a small batch the checks below would show
+    # the usual call; in a small batch the checks below would be noticeable
     if (
         type(beta) is float
         and type(temperature) is float

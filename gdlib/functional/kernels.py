@@ -5,13 +5,13 @@ It needs the package ``triton``, which comes with the optional dependencies
 
 A row of logits is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the
 true class, so that :math:`1 - p_c` keeps its digits, and once more, from the cache, to write its
-gradient; rows of less than 1,024 classes are packed, several to a program, and read once. The
+gradient; rows of fewer than 1,024 classes are packed, several to a program, and read once. The
 backward pass multiplies the gradient by the incoming one in place, and touches nothing where that
-is 1. Nothing waits for the GPU, unless β, τ or weights are tensors on the CPU, and nothing of the
-size of the logits is kept but the gradient. Numbers of classes that 16 divides are the fastest:
-only their rows start where a GPU can read 16 bytes at a time.
+is 1. Nothing waits for the GPU unless β, τ or weights are tensors on the CPU, and nothing of the
+size of the logits is kept except the gradient. Numbers of classes divisible by 16 are the fastest:
+only then do rows start where a GPU can read 16 bytes at a time.
 
-Without a GPU, ``TRITON_INTERPRET=1`` in the environment runs the kernel in Python; the tests do.
+Without a GPU, ``TRITON_INTERPRET=1`` in the environment runs the kernel in Python; the tests do so.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from gdlib.functional._reduction import _divisor as divisor_of
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
 _FEW = 1024
-"""Rows of less classes are packed."""
+"""Rows of fewer classes are packed."""
 _PACKED = 2048
 """Logits of a program with packed rows."""
 _SMALL_ROW, _LARGE_ROW = 64 * 1024, 160 * 1024
-"""Bytes of a row up to which three may be at work on each processor of a GPU, and up to which two.
+"""Bytes of a row up to which three, or two, may run together on each processor of a GPU.
 
-Those at work together must stay in the cache between their two readings: 50 MB on an H100 and on
-an H200, of 132 processors.
+Those that run together must stay in the cache between their two readings: 50 MB on an H100 and on
+an H200, with 132 processors.
 """
 _PROGRAMS = 1024
-"""Programs that multiply a gradient: a few for each processor, so that to find a 1 is quick."""
+"""Programs that multiply a gradient: a few for each processor, so that finding a 1 is quick."""
 _SPAN = 2**16
-"""Values that such a program multiplies at a time by one number for all."""
+"""Values that such a program multiplies at a time where one factor applies to all."""
 
 _LOG2E = tl.constexpr(1.4426950408889634)
 
@@ -67,13 +67,13 @@ _LOG2E = tl.constexpr(1.4426950408889634)
 def _finish(largest, total, true, inverse, log_beta):  # type: ignore[no-untyped-def]
     """Compute J, and the logarithm of the share (1 - p) / (1 - p + βp) in its gradient.
 
-    The other classes are given by their largest logit and by the sum of exp over that.
+    The other classes are given by their largest logit and the sum of exp relative to it.
     """
-    # a difference of logits as they are: rounded products would cost digits of a sure sample
+    # a difference of raw logits: rounded products would cost digits for a confident sample
     x = (largest - true) * inverse + tl.log(total) - log_beta
     e = tl.exp(-tl.abs(x))
     u = 1.0 + e
-    tail = tl.where(u == 1.0, e, tl.log(u) * (e / (u - 1.0)))  # log1p(e), with all its digits
+    tail = tl.where(u == 1.0, e, tl.log(u) * (e / (u - 1.0)))  # log1p(e), to full precision
     loss = tl.maximum(x, 0.0) + tail + log_beta  # softplus(x) + log β
     return loss, -(tl.maximum(-x, 0.0) + tail)  # -softplus(-x)
 
@@ -88,7 +88,7 @@ def _rate(log_share, share_of_mean, inverse, counts, is_class):  # type: ignore[
 # --- the kernels ---
 
 _AS_THEY_COME = ["inverse_stride", "beta_stride", "ignore_index", "samples"]
-"""Numbers for which a kernel is not compiled anew."""
+"""Numbers for which a kernel is not recompiled."""
 
 
 @triton.jit(do_not_specialize=_AS_THEY_COME)
@@ -110,7 +110,7 @@ def _few_classes(  # type: ignore[no-untyped-def]
     packed: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Compute several rows, each of which fits a block as a whole."""
+    """Compute several rows, each of which fits in one block."""
     row = tl.program_id(0).to(tl.int64) * packed + tl.arange(0, packed)
     exists = row < samples
     label = tl.load(target + row, mask=exists, other=0).to(tl.int64)
@@ -135,7 +135,7 @@ def _few_classes(  # type: ignore[no-untyped-def]
     tl.store(loss + row, losses, mask=exists)
     if gradient is not None:
         rate = _rate(log_share, weight / tl.load(divisor), scale, counts, is_class)
-        # powers without a sum are zeros, and stay so
+        # powers whose sum is 0 are zeros, and stay so
         wrong = powers * (rate / tl.where(total == 0.0, 1.0, total))[:, None]
         wrong = tl.where((rate == 0.0)[:, None], 0.0, wrong)
         made = tl.where(is_true, -rate[:, None], wrong)
@@ -164,13 +164,13 @@ def _many_classes(  # type: ignore[no-untyped-def]
     wide: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Compute one row, a block at a time; a block is on its way while that before is treated.
+    """Compute one row, a block at a time; each is loaded while the one before is processed.
 
-    What a thread reads at a time, 16 bytes, is a row of the block. Each of them has its own largest
-    logit and its own sum, so that threads meet only after the last block.
+    What a thread reads at a time, 16 bytes, is a row of the block. Each such row has its own
+    largest logit and its own sum, so threads meet only after the last block.
 
-    The masks of loads know nothing of the true class: a mask that changes from one element to the
-    next would let a GPU read one at a time. The true class is taken out of its own block alone.
+    The masks of loads ignore the true class: a mask that changes from one element to the next would
+    make a GPU read them one at a time. The true class is taken out of its own block only.
     """
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(target + row).to(tl.int64)
@@ -189,7 +189,7 @@ def _many_classes(  # type: ignore[no-untyped-def]
     place = tl.arange(0, places)[:, None] * together + tl.arange(0, together)[None, :]
     each_largest = tl.full((places,), -float("inf"), wide)
     each_total = tl.full((places,), 0.0, wide)
-    # the first block does not wait for the label; of a sample that does not count no other is read
+    # the first block does not wait for the label; for an ignored sample no other is read
     ahead = tl.load(
         z + place, mask=place < classes, other=-float("inf"), eviction_policy="evict_last"
     )
@@ -218,9 +218,9 @@ def _many_classes(  # type: ignore[no-untyped-def]
     if gradient is not None:
         gradient += row * classes
         rate = _rate(log_share, weight / tl.load(divisor), scale, counts, is_class)
-        # exp2 of -inf is the 0 that other classes get where nothing is to be learnt
+        # exp2 of -inf is the 0 that other classes get where there is nothing to learn
         shift = tl.where((rate == 0.0) | (total == 0.0), float("inf"), tl.log2(total))
-        # backwards, because the last blocks are the surest to be still in the cache
+        # backwards, because the last blocks are the most likely to be still in the cache
         last: tl.constexpr = (classes - 1) // block * block
         ahead = tl.load(
             z + last + place,
@@ -258,7 +258,7 @@ def _multiply(  # type: ignore[no-untyped-def]
     wide: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Multiply spans of a gradient by a factor each, unless it is 1."""
+    """Multiply each span of a gradient by its factor, unless that is 1."""
     place = tl.arange(0, block)
     index = tl.program_id(0).to(tl.int64)
     while index * span < numel:
@@ -270,21 +270,21 @@ def _multiply(  # type: ignore[no-untyped-def]
                 where = gradient + start + first + place
                 inside = place < size - first
                 old = tl.load(where, mask=inside, other=0.0).to(wide)
-                # what does not count, count it as NaN or not, has no gradient
+                # what does not count has no gradient, whether the factor is NaN or not
                 made = tl.where(old == 0.0, 0.0, old * times)
                 tl.store(where, made.to(gradient.dtype.element_ty), mask=inside)
         index += tl.num_programs(0)
 
 
-# --- their calls ---
+# --- launching the kernels ---
 
 
 def _block(classes: int, itemsize: int) -> tuple[int, int]:
-    """Choose the logits of a block and the warps of a program, for rows of many classes.
+    """Choose the logits per block and the warps per program, for rows of many classes.
 
-    A thread has at most 64 bytes of logits, and as much on its way. The registers that this takes
-    let two programs of eight warps be at work on a processor, or one of sixteen; with 16 logits in
-    half precision, three of eight.
+    A thread holds at most 64 bytes of logits, and as many again are being loaded. The registers
+    that this takes allow two programs of eight warps on a processor, or one of sixteen; with 16
+    logits in half precision, three of eight.
     """
     row = classes * itemsize
     of_thread = min(64 // itemsize, 16 if row <= _SMALL_ROW else 32)
@@ -298,7 +298,7 @@ def _kind(dtype: torch.dtype) -> tl.dtype:
 
 
 def _for_rows(value: float | Tensor, samples: int, like: Tensor) -> Tensor:
-    """Make a tensor of a number or of one for each row; a number takes no memory for each."""
+    """Make a tensor with a value for each row; a single number takes no memory per row."""
     if isinstance(value, Tensor):
         return value.to(like).expand(samples)
     return like.new_full((), value).expand(samples)  # goes with the launch: nothing waits
@@ -306,7 +306,7 @@ def _for_rows(value: float | Tensor, samples: int, like: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Makes the reduced loss of logits with its gradient, and multiplies that."""
+    """Computes the reduced loss of logits with its gradient, and multiplies the latter."""
 
     batch: Batch
     beta: float | Tensor
@@ -333,7 +333,7 @@ class _Kernel:
                 logits.contiguous(),
                 batch.target.contiguous(),
                 used,
-                divisor.nan_to_num(1.0),  # where no sample has a weight none has a gradient
+                divisor.nan_to_num(1.0),  # where no sample has a weight, none has a gradient
                 *numbers,
                 losses,
                 gradient if wants_gradient else None,
@@ -360,12 +360,12 @@ class _Kernel:
     def multiply(self, gradient: Tensor, factor: Tensor) -> Tensor:
         """Multiply a gradient ``[N, C]`` in place by a number, or by one for each row.
 
-        The kernel reads the factor on the GPU, and nothing else where it is 1.
+        The kernel reads the factor on the GPU, and nothing else if it is 1.
         """
         samples, classes = gradient.shape
         by_rows = factor.numel() > 1
         if is_batched(factor) or not samples or (by_rows and classes < _FEW):
-            # what does not count has no gradient, also where NaN comes from above
+            # what does not count has no gradient, even if the incoming one is NaN
             return multiply_in_place(
                 gradient, torch.where(self.batch.valid.unsqueeze(1), factor, 0.0)
             )
@@ -393,20 +393,21 @@ def fused_gd_cross_entropy(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel.
+    """Compute :func:`gdlib.functional.gd_cross_entropy` with the kernel.
 
-    Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they
-    are. β and τ are numbers or tensors ``[N]``. There is no label smoothing. The eager function
-    serves a β, τ or weight that asks for a gradient, second derivatives, derivatives in forward
-    mode, ``torch.func`` transforms and ``torch.compile``.
+    Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 if that
+    is their type. β and τ are numbers or tensors ``[N]``. There is no label smoothing. The eager
+    function serves a β, τ or weight that requires a gradient, second derivatives, forward-mode
+    derivatives, ``torch.func`` transforms and ``torch.compile``.
 
-    Class indices ``[N]`` on a GPU are not checked before: that would wait for it. A sample whose
-    index is neither a class nor ``ignore_index`` reads no foreign memory; its loss and its gradient
-    are NaN, so that the mean tells. With class weights PyTorch stops at such an index by itself.
+    Class indices ``[N]`` on a GPU are not checked beforehand: that would mean waiting for it. A
+    sample whose index is neither a class nor ``ignore_index`` causes no read out of bounds; its
+    loss and its gradient are NaN, which shows in the mean. With class weights, PyTorch itself stops
+    at such an index.
 
     Raises:
         ValueError: for inputs of other shapes, and for a β or τ outside its bounds; values of
-            tensors on a GPU are not looked at.
+            tensors on a GPU are not checked.
     """
     if input.ndim != 2 or target.shape != input.shape[:1]:
         raise ValueError(

@@ -31,9 +31,9 @@ from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
 _BLOCK = 2**20
-"""So many logits are held at a time, unless the caller says otherwise or the layer is larger."""
+"""Logits held at a time, unless the caller says otherwise or the layer is larger."""
 _SHARE_OF_WEIGHT = 8
-"""A block may be as large as this part of the weight, which is read again for each block."""
+"""A block may be as large as the weight divided by this; each block reads the weight again."""
 
 
 @tensor_by_keyword("beta", 3, "the bias of the layer is linear_bias=...")
@@ -55,23 +55,23 @@ def linear_gd_cross_entropy(
 
     The value and the gradients are those of ``gd_cross_entropy(F.linear(input, linear_weight,
     linear_bias), target, beta)``; the arguments have the names of
-    :func:`torch.nn.functional.linear_cross_entropy`. The logits are made for a few rows at a time;
-    for ``reduction="mean"`` and ``"sum"`` the gradients of features, weight and bias are made in
-    the same pass, for ``"none"`` the logits are made a second time in the backward pass. Beside the
-    gradients themselves the memory is that of one block. Features and weight in half precision are
-    multiplied in float32, and under autocast the logits are not rounded: no digit of a sure sample
-    is lost, but on a GPU, whose products are fast in half precision, it takes many times as long as
-    :func:`gd_from_nll` of PyTorch's own function. There are no class weights, no label smoothing
-    and no class probabilities.
+    :func:`torch.nn.functional.linear_cross_entropy`. The logits are computed a few rows at a time;
+    for ``reduction="mean"`` and ``"sum"`` the gradients of features, weight and bias are computed
+    in the same pass, for ``"none"`` the logits are computed again in the backward pass. Apart from
+    the gradients themselves, the memory is that of one block. Features and weight in half precision
+    are multiplied in float32, and under autocast the logits are not rounded: no digit of a
+    confident sample is lost, but on a GPU, where products are fast in half precision, it takes many
+    times as long as :func:`gd_from_nll` applied to PyTorch's own function. There are no class
+    weights, no label smoothing and no class probabilities.
 
     Args:
         input: features :math:`h` before the layer, of shape ``[N, D]``.
-        linear_weight: of the layer, :math:`W`, of shape ``[C, D]`` and the type of the features, as
-            :func:`torch.nn.functional.linear` takes it.
+        linear_weight: the weight :math:`W` of the layer, of shape ``[C, D]`` and the type of the
+            features, as :func:`torch.nn.functional.linear` takes it.
         target: class indices ``[N]``.
         beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to
             ``[N]``.
-        linear_bias: of the layer, ``[C]``.
+        linear_bias: the bias :math:`b` of the layer, ``[C]``.
         temperature: :math:`\tau > 0`, a number that divides the logits.
         block_rows: samples whose logits are held at a time; None for about a million logits, or an
             eighth of the size of the weight if that is more.
@@ -83,9 +83,9 @@ def linear_gd_cross_entropy(
         ValueError: for shapes that do not fit, and for whatever :func:`gd_cross_entropy` refuses.
 
     Note:
-        Second derivatives, ``torch.func`` transforms, ``torch.compile``, a learnt ``beta`` and one
-        that is extreme (a number below 1e-6 or above 1e20; in float64 below 1e-20) store all
-        logits, as the two functions do.
+        Second derivatives, ``torch.func`` transforms, ``torch.compile``, a learnt ``beta`` and an
+        extreme one (a number below 1e-6 or above 1e20; in float64 below 1e-20) store all logits, as
+        the two functions do.
 
     Example:
         The logits are (2, 0) and (0, 1):
@@ -145,7 +145,7 @@ def linear_gd_cross_entropy(
 class _BlockwiseLinear(torch.autograd.Function):
     """The reduced losses of all blocks.
 
-    Their gradients are made in the forward pass, unless the losses are not summed.
+    Their gradients are computed in the forward pass, unless the losses are not summed.
     """
 
     @staticmethod
@@ -169,14 +169,14 @@ class _BlockwiseLinear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Multiply the gradients by the incoming one, or make them now if they are not there."""
+        """Multiply the gradients by the incoming one, or compute them now if there are none."""
         needed = ctx.needs_input_grad[4:]
         scales, _, *saved = ctx.saved_tensors
         parts, seen = saved[: len(needed)], saved[len(needed) :]
         blocks, eager = ctx.functions
         gradients = ctx.gradients
         ctx.gradients = None  # drop our reference so that autograd can take the buffers
-        again = torch.is_grad_enabled()  # to be derived again
+        again = torch.is_grad_enabled()  # to be differentiated again
         if again or (grad.ndim and (is_batched(grad) or has_tangent(grad))):
             with torch.enable_grad():
                 # views: the inner pass ends at them, also where one is made of another
@@ -191,7 +191,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         counted = blocks.batch.valid.unsqueeze(1)
         if grad.ndim:
             return *[None] * 4, *blocks.run(parts, scales * incoming(grad, counted), needed)[1]
-        multiply = torch.mul if seen else multiply_in_place  # a hook may hold them still
+        multiply = torch.mul if seen else multiply_in_place  # a hook may still hold them
         if gradients is None:  # or the graph is used again
             gradients = seen or blocks.run(parts, scales, needed)[1]
         of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())
@@ -203,7 +203,7 @@ class _BlockwiseLinear(torch.autograd.Function):
 
 @dataclasses.dataclass
 class _Blocks:
-    """Logits that are made a few rows at a time."""
+    """Logits that are computed a few rows at a time."""
 
     batch: Batch  # of shape
     beta: float | Tensor  # or [N, 1]
@@ -215,7 +215,8 @@ class _Blocks:
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Compute the losses, and the gradients for features, weight and bias.
 
-        The gradients are those of the sum with scales ``[N, 1]``; there are none without scales.
+        The gradients are those of the sum weighted by scales ``[N, 1]``; without scales there are
+        none.
         """
         device = parts[0].device.type
         if autocasts(device):
@@ -259,7 +260,7 @@ class _Blocks:
 
 
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    """Refuse what makes no linear layer."""
+    """Refuse what does not make a linear layer."""
     parts = [("input", features, 2), ("linear_weight", weight, 2), ("linear_bias", bias, 1)]
     for name, value, ndim in parts[: 2 if bias is None else 3]:
         if not isinstance(value, Tensor):

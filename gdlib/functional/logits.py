@@ -1,4 +1,4 @@
-"""Losses on logits that treat the true class apart: soft margin, focal, hinge, large margin."""
+"""Losses on logits that set the true class apart: soft margin, focal, hinge, large margin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def soft_margin_cross_entropy(
 ) -> Tensor:
     r"""Compute the soft-margin softmax loss (M-Softmax).
 
-    It is the cross-entropy after the true logit has been made smaller by a margin.
+    It is the cross-entropy after a margin has been subtracted from the true logit.
 
     .. math::
 
@@ -42,7 +42,7 @@ def soft_margin_cross_entropy(
 
     It is :func:`gd_cross_entropy` with :math:`\beta = e^{-m}`, plus the constant :math:`m`: the
     gradients are the same. ``margin=0`` is the cross-entropy. For class probabilities, and for
-    label smoothing, :math:`J = \sum_c t_c J_c`; :math:`J_c` has the margin at class c.
+    label smoothing, :math:`J = \sum_c t_c J_c`, where :math:`J_c` has the margin at class c.
 
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
@@ -80,14 +80,14 @@ def focal_cross_entropy(
 ) -> Tensor:
     r"""Compute the focal loss over the softmax.
 
-    It is a cross-entropy that counts a sample the less the more confident it is.
+    It is a cross-entropy in which a sample counts less the more confident it is.
 
     .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
 
-    ``gamma=0`` is the cross-entropy. :math:`\alpha_c` of the paper is ``weight``. For class
+    ``gamma=0`` is the cross-entropy. The paper's :math:`\alpha_c` is ``weight``. For class
     probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`. The paper's own form is for
-    two classes by a sigmoid, and its sum is divided by the number of objects; here the mean is that
-    of the cross-entropy, over all samples and by their weights.
+    two classes with a sigmoid, and its sum is divided by the number of objects; here the mean is
+    that of the cross-entropy, over all samples and with their weights.
 
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
@@ -108,7 +108,7 @@ def focal_cross_entropy(
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     gamma = batch.parameter("gamma", gamma, ">= 0")
     x = batch.log_odds_against(batch.values)
-    certain = x > 1e30  # that it is wrong: p_c = 0, also of a class masked by the least number
+    certain = x > 1e30  # that it is wrong: p_c = 0, also for a class masked by the lowest number
     finite_x = x.masked_fill(certain, 0.0)
     rest = torch.exp(-gamma * softplus(-finite_x))  # (1 - p_c)^gamma: log(1 - p_c) = -softplus(-x)
     focal = rest * softplus(finite_x)
@@ -131,8 +131,8 @@ def multi_class_hinge(
     .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
 
     :func:`torch.nn.functional.multi_margin_loss` divides by C instead of C - 1. With one class the
-    loss is 0. The function has corners: at them the gradient is PyTorch's, that of the side where
-    the term is 0.
+    loss is 0. The function has kinks, where the gradient is PyTorch's: that of the side where the
+    term is 0.
 
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
@@ -175,7 +175,7 @@ def large_margin_cross_entropy(
 ) -> Tensor:
     r"""Compute the cross-entropy plus a divergence that keeps the margin large (LM).
 
-    The divergence keeps the logits of the wrong classes alike.
+    The divergence keeps the logits of the wrong classes similar.
 
     .. math::
 
@@ -190,9 +190,9 @@ def large_margin_cross_entropy(
     * ``"u_q"``, LM eq. 10, right: :math:`D(u \| q) = -E_u \log q - \log(C - 1)`.
 
     ``reg_lambda=0`` is the cross-entropy; so is every ``reg_lambda`` for two classes, where D is 0.
-    A class whose logit is -inf is masked: u and q are over the others. LM eq. 12 is the gradient,
-    with x written for the logits f. The divergence is weighed, ignored and reduced like the
-    cross-entropy of its sample; label smoothing acts on the cross-entropy alone.
+    A class whose logit is -inf is masked: u and q are taken over the others. LM eq. 12 is the
+    gradient, with x written for the logits f. The divergence is weighted, ignored and reduced like
+    the cross-entropy of its sample; label smoothing acts on the cross-entropy alone.
 
     Args:
         input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
@@ -200,13 +200,13 @@ def large_margin_cross_entropy(
         reg_lambda: :math:`\lambda \ge 0`, a number or a tensor that broadcasts to the class
             indices.
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
-        margin: of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives "modified
-            loss (15) + ours" of LM's Table 4.
+        margin: margin of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives
+            "modified loss (15) + ours" of LM's Table 4.
 
     The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
 
     Example:
-        With q = (1/4, 3/4) and u = (1/2, 1/2) it is log 5 + (3/4 - 1/2) / 2 * log 3:
+        With q = (1/4, 3/4) and u = (1/2, 1/2) the loss is log 5 + (3/4 - 1/2) / 2 * log 3:
 
         >>> logits, labels = torch.tensor([[0.0, 0.0, math.log(3.0)]]), torch.tensor([0])
         >>> loss = large_margin_cross_entropy(logits, labels, reg_lambda=1.0)
@@ -247,7 +247,7 @@ def check_divergence(divergence: object) -> None:
 def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Compute the log of the softmax over the wrong classes, 0 at the true and at masked ones.
 
-    Second is how many wrong classes are not masked.
+    The second result is the number of wrong classes that are not masked.
     """
     counted = (logits != -math.inf).scatter(dim, true_class, 0)
     wrong = logits.scatter(dim, true_class, lowest(logits))

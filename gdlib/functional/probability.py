@@ -1,4 +1,4 @@
-r"""Losses that weigh the gradient by the probability, and gradient decay from a cross-entropy.
+r"""Losses that weight the gradient by the probability, and gradient decay from a cross-entropy.
 
 With :math:`x = \log \sum_{i \neq c} e^{z_i} - z_c` the cross-entropy is :math:`\ell =
 \mathrm{softplus}(x)`, and :math:`p_c = e^{-\ell}`. No digit of :math:`1 - p_c` or of :math:`p_c` is
@@ -27,14 +27,14 @@ _GREAT_BETA = 16.0
 
 
 def one_minus_exp(x: Tensor) -> Tensor:
-    """Compute 1 - exp(-x) for x >= 0, with all digits of the value and of its gradient exp(-x)."""
+    """Compute 1 - exp(-x) for x >= 0 and its gradient exp(-x), both to full precision."""
     small = x <= 1.0
-    # the gradient of expm1 is its value plus 1: where x is large that has lost its digits
+    # the gradient of expm1 is its value plus 1, which has lost its digits where x is large
     return torch.where(small, -torch.expm1(-torch.where(small, x, 1.0)), 1.0 - torch.exp(-x))
 
 
 def _above_one_minus_exp(x: Tensor) -> Tensor:
-    """Compute x - (1 - exp(-x)) for x >= 0, by its series where the two are near."""
+    """Compute x - (1 - exp(-x)) for x >= 0, by its series where the two are close."""
     small = torch.where(x < 0.25, x, 0.0)
     series = torch.ones_like(x)
     for k in range(13, 2, -1):
@@ -57,9 +57,9 @@ def generalized_cross_entropy(
 
     .. math:: J = \frac{1 - p_c^{\,q}}{q}
 
-    Its gradient is that of the cross-entropy times :math:`p_c^{\,q}`, so that samples whose label
-    is improbable, such as wrong labels, count for little. For :math:`q \to 0` it is the
-    cross-entropy, for :math:`q = 1` it is :func:`negative_probability`. It lies between 0 and
+    Its gradient is that of the cross-entropy times :math:`p_c^{\,q}`, so samples whose label is
+    improbable, such as mislabelled ones, count for little. For :math:`q \to 0` it is the
+    cross-entropy; for :math:`q = 1` it is :func:`negative_probability`. It lies between 0 and
     :math:`1/q`. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`.
 
     Args:
@@ -81,7 +81,7 @@ def generalized_cross_entropy(
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     q = batch.parameter("q", q, "in (0, 1]")
-    # a smaller one gives the cross-entropy to the last digit, but here 0 / 0
+    # a smaller q means the cross-entropy to the last digit, but gives 0 / 0 here
     least = torch.finfo(batch.values.dtype).eps ** 2
     q = q.clamp(min=least) if isinstance(q, Tensor) else max(q, least)
     cross_entropy = softplus(batch.log_odds_against(batch.values))
@@ -101,7 +101,7 @@ def poly1_cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute the Poly-1 loss: the cross-entropy with the first term of its series weighed anew.
+    r"""Compute the Poly-1 loss: the cross-entropy with the first term of its series reweighted.
 
     .. math:: J = -\log p_c + \epsilon (1 - p_c)
 
@@ -131,7 +131,7 @@ def poly1_cross_entropy(
     epsilon = batch.parameter("epsilon", epsilon, ">= -1")
     cross_entropy = softplus(batch.log_odds_against(batch.values))
     losses = cross_entropy + epsilon * one_minus_exp(cross_entropy)
-    near = epsilon < -0.5  # -1, where the two terms of a sure sample cancel
+    near = epsilon < -0.5  # -1, where the two terms of a confident sample cancel
     if isinstance(near, Tensor) or near:
         summed = (1 + epsilon) * one_minus_exp(cross_entropy) + _above_one_minus_exp(cross_entropy)
         losses = torch.where(near, summed, losses) if isinstance(near, Tensor) else summed
@@ -151,11 +151,11 @@ def negative_probability(
 
     .. math:: J = 1 - p_c
 
-    It is :math:`1 - p_c` and not :math:`-p_c`, because then a certain sample has the loss 0, whose
-    digits are all there, while :math:`-p_c` rounds to :math:`-1`; the gradient is the same. Its
-    magnitude is :math:`p_c (1 - p_c)`, that of the cross-entropy times :math:`p_c`: a sample that
-    the network takes for improbable is hardly learnt. This gradient is also that of dynamic
-    fine-tuning, :math:`-\mathrm{sg}(p_c) \log p_c`, in which :math:`\mathrm{sg}` counts as a
+    It is :math:`1 - p_c` rather than :math:`-p_c` because the loss of a certain sample is then near
+    0 and keeps all its digits, while :math:`-p_c` rounds to :math:`-1`; the gradient is the same.
+    Its magnitude is :math:`p_c (1 - p_c)`, that of the cross-entropy times :math:`p_c`: a sample
+    that the network considers improbable is hardly learnt. This gradient is also that of dynamic
+    fine-tuning, :math:`-\mathrm{sg}(p_c) \log p_c`, where :math:`\mathrm{sg}(p_c)` counts as a
     constant. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c (1 - p_c)`.
 
     Args:
@@ -184,27 +184,27 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
 
     .. math:: J = \log\left(e^{\ell} - 1 + \beta\right), \qquad \ell = -\log p_c
 
-    With it any implementation of the cross-entropy that returns one loss for each token, such as a
+    With it, any implementation of the cross-entropy that returns one loss for each token, such as a
     fused or a compiled one, gives :func:`gd_cross_entropy`, and gradients flow through both. Reduce
     afterwards: J of a mean is not the mean of J. A token that the cross-entropy ignores has
     :math:`\ell = 0` and so :math:`J = \log \beta`; leave it out of the sum. Where :math:`p_c` is
-    near 1, J has as many digits as :math:`\ell` was given with; one that rounding has put below 0
-    counts as 0.
+    near 1, J has as many digits as the given :math:`\ell`; an :math:`\ell` that rounding has put
+    below 0 counts as 0.
 
     Args:
         nll: :math:`\ell \ge 0`, in nats, of any shape and floating type. float16 and bfloat16 are
             computed in float32; the result has the type of ``nll``, or float32 under autocast.
         beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to
-            ``nll``; gradients flow into a tensor that asks for them. It is used in the type to
-            compute in: in float32 it must lie between 1e-37 and 1e38.
+            ``nll``; gradients flow into a tensor that requires them. It is used in the type of the
+            computation: in float32 it must lie between 1e-37 and 1e38.
 
     Returns:
         J, of the shape of ``nll``.
 
     Raises:
         ValueError: for a β that is not positive or whose shape does not broadcast, and for an
-            ``nll`` that is no floating tensor or is negative by more than rounding. Values of
-            tensors are looked at only where that costs no device synchronisation.
+            ``nll`` that is not a floating tensor or is negative by more than rounding. Values of
+            tensors are checked only where that costs no device synchronisation.
 
     Example:
         >>> logits, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
@@ -225,14 +225,14 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         check_not_meta("beta", beta, nll.device)
     beta = check_parameter("beta", beta, "> 0", nll.shape)
     values, result_dtype = compute_in(nll, "nll")
-    smallest, _ = extremes(nll, 0.0)  # of no samples 0
+    smallest, _ = extremes(nll, 0.0)  # 0 for no samples
     if smallest < -1e-3:
         raise ValueError(
             f"nll must be >= 0, it is -log of a probability; got {smallest:.4g}. Give the "
             "cross-entropy of each sample, not log-probabilities"
         )
-    # rounding may have left a number below 0, which a β of its size would make NaN; the gradient
-    # goes past
+    # rounding may have left a number below 0, which a β of its size would turn into NaN; the
+    # gradient bypasses this
     values = values + (-values.detach()).clamp(min=0.0)
     if isinstance(beta, Tensor):
         beta = beta.to(values)

@@ -20,7 +20,7 @@ from gdlib.functional._arguments import (
 )
 
 Check = Bound | Callable[[Any], object]
-"""The bound of a number or a tensor, or what refuses a value and says what to do."""
+"""The bound of a number or a tensor, or a function that refuses a value and says what to do."""
 
 _OPTIONS: Mapping[str, Callable[[Any], object]] = {
     "weight": check_weight,
@@ -35,9 +35,9 @@ OPTIONS_OF_INDICES = ("weight", "ignore_index", "reduction")
 class Loss(nn.Module, ABC):
     """Keep the hyperparameters and the options of a loss, and call its function; abstract.
 
-    The options are those of :class:`torch.nn.CrossEntropyLoss`. A number that is set where a tensor
-    was is put into a tensor of that shape, type and device; where the tensor held whole numbers,
-    into a floating one. What is learnt is set through its ``data``.
+    The options are those of :class:`torch.nn.CrossEntropyLoss`. A number that is set in place of a
+    tensor is put into a tensor of the same shape, type and device, or into a floating one if the
+    tensor held whole numbers. A learnt value is set through its ``data``.
     """
 
     weight: Tensor | None
@@ -83,7 +83,7 @@ class Loss(nn.Module, ABC):
         super().__setattr__(name, value)
 
     def _as_state(self, name: str, value: Any) -> Any:
-        """Make a tensor a buffer, and keep a number in the tensor that is there."""
+        """Make a tensor a buffer, and put a number into the tensor that is there."""
         if isinstance(getattr(type(self), name, None), property):  # it has a parametrisation
             return value
         if isinstance(value, nn.Parameter):
@@ -99,22 +99,22 @@ class Loss(nn.Module, ABC):
                 self.__dict__.pop(name, None)  # a buffer cannot have the name of an attribute
                 self.register_buffer(name, value)
             return value
-        if value is None:  # class weights are taken away
+        if value is None:  # class weights are removed
             return None
         before = self._buffers.get(name)
         if before is not None:
             return _filled(before, value, name)
-        self._buffers.pop(name, None)  # an empty place of a buffer would refuse a number
+        self._buffers.pop(name, None)  # an empty buffer slot would refuse a number
         return value
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
+    if TYPE_CHECKING:  # a type checker sees what a call takes
 
         def __call__(self, input: Tensor, target: Tensor) -> Tensor: ...
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return what the predicted probabilities are the softmax of.
+        """Return the logits whose softmax gives the predicted probabilities.
 
-        They are logits without any margin, of the shape of the input.
+        They have no margin, and have the shape of the input.
         """
         return input
 
@@ -125,7 +125,7 @@ class Loss(nn.Module, ABC):
 
 
 def _short(value: object) -> str:
-    """Write a hyperparameter; of a tensor with many values, its shape."""
+    """Format a hyperparameter; for a tensor with many values, its shape."""
     if isinstance(value, Tensor) and value.numel() > 1:
         return f"tensor of shape {list(value.shape)}"
     return repr(value)
@@ -133,7 +133,7 @@ def _short(value: object) -> str:
 
 @torch.inference_mode(False)  # or it could have no gradient later
 def _filled(before: Tensor, value: float, name: str) -> Tensor:
-    """Put a number into a tensor as the one before; refuse one that its type rounds away."""
+    """Put a number into a tensor like the one before; refuse one that its type rounds away."""
     dtype = before.dtype if before.is_floating_point() else torch.get_default_dtype()
     filled = torch.full_like(before, value, dtype=dtype)
     if value and not (0.5 < torch.full((), value, dtype=dtype, device="cpu").item() / value < 2.0):

@@ -1,4 +1,4 @@
-"""Losses on angles as modules: margins at the angle or the cosine, and scales that are computed."""
+"""Losses on angles as modules: margins on the angle or the cosine, and computed scales."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ArcFaceLoss(Loss):
         self.margin: float | Tensor = margin
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return the cosines times the scale, of which the probabilities are the softmax."""
+        """Return the cosines times the scale, whose softmax gives the probabilities."""
         logits: Tensor = over_classes(self.scale, input) * input
         return logits
 
@@ -84,7 +84,7 @@ class CosFaceLoss(Loss):
         self.margin: float | Tensor = margin
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return the cosines times the scale, of which the probabilities are the softmax."""
+        """Return the cosines times the scale, whose softmax gives the probabilities."""
         logits: Tensor = over_classes(self.scale, input) * input
         return logits
 
@@ -96,11 +96,11 @@ def _check_annealing(annealing: Any) -> None:
 
 
 class AnnealedLoss(Loss):
-    """A loss whose margin comes in slowly; abstract.
+    """A loss whose margin is phased in; abstract.
 
     ``annealing`` may be a function of the number of training batches seen before; they are counted
     in the buffer ``steps``, which is read at each call: a compiled graph breaks there. Under
-    activation checkpointing the backward pass of a batch comes before the next batch.
+    activation checkpointing, run the backward pass of a batch before the next batch.
     """
 
     steps: Tensor
@@ -126,9 +126,9 @@ class AnnealedLoss(Loss):
         return super()._arguments() | {"annealing": self._next_annealing()}
 
     def _next_annealing(self) -> float:
-        """Return the annealing of this batch, and count the batch in training.
+        """Return the annealing for this batch, and count the batch in training.
 
-        A batch that activation checkpointing computes again is the last one, and counts once.
+        A batch that activation checkpointing recomputes is the last one, and counts once.
         """
         if not callable(self.annealing):
             return self.annealing
@@ -149,13 +149,13 @@ class AnnealedLoss(Loss):
 class SphereFaceLoss(AnnealedLoss):
     r"""Apply A-Softmax, :func:`gdlib.functional.sphereface_cross_entropy`, to cosines.
 
-    In the original the norms of the features are the scale: give them with each batch.
+    In the original, the scale is the norms of the features: give them with each batch.
 
     Attributes:
-        scale: :math:`s \ge 0` where none is given with the batch.
+        scale: :math:`s \ge 0`, used where none is given with the batch.
         margin: :math:`m`, a whole number >= 1.
-        annealing: the weight :math:`\lambda \ge 0` of the plain cosine, or a function of the number
-            of training batches before, which returns it.
+        annealing: the weight :math:`\lambda \ge 0` of the plain cosine, or a function that returns
+            it from the number of previous training batches.
     """
 
     _function = staticmethod(functional.sphereface_cross_entropy)
@@ -178,7 +178,7 @@ class SphereFaceLoss(AnnealedLoss):
         self.margin: int = margin
 
     def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
-        """Compute the loss of a batch; the scale, one for each sample, is that of the features."""
+        """Compute the loss of a batch; ``scale``, one for each sample, is that of the features."""
         given = {} if scale is None else {"scale": scale}
         return self._function(input, target, **self._arguments() | given)
 
@@ -197,11 +197,11 @@ class SphereFaceLoss(AnnealedLoss):
 class LSoftmaxLoss(AnnealedLoss):
     r"""Apply L-Softmax, :func:`gdlib.functional.l_softmax_cross_entropy`, to logits and norms.
 
-    :class:`gdlib.heads.NormedLinear` makes both.
+    :class:`gdlib.heads.NormedLinear` computes both.
 
     Attributes:
         margin: :math:`m`, a whole number >= 1.
-        annealing: as of :class:`SphereFaceLoss`.
+        annealing: as for :class:`SphereFaceLoss`.
     """
 
     _function = staticmethod(functional.l_softmax_cross_entropy)
@@ -241,7 +241,8 @@ class ArcGradLoss(Loss):
     r"""Apply ArcGrad, :func:`gdlib.functional.arcgrad_cross_entropy`, to cosines.
 
     Attributes:
-        scale: :math:`s > 0` in 1/radian; :func:`gdlib.functional.arcgrad_scale` makes it of a gap.
+        scale: :math:`s > 0` in 1/radian; :func:`gdlib.functional.arcgrad_scale` computes it from a
+            gap.
     """
 
     _function = staticmethod(functional.arcgrad_cross_entropy)
@@ -261,32 +262,33 @@ class ArcGradLoss(Loss):
         self.scale: float | Tensor = scale
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return the negative angles times the scale: the softmax of them is the probabilities."""
+        """Return the negative angles times the scale, whose softmax gives the probabilities."""
         return scaled_angles(input, over_classes(self.scale, input))
 
 
 class AdaCosLoss(Loss):
-    r"""Apply AdaCos, :func:`gdlib.functional.adacos_cross_entropy`, with a scale that is computed.
+    r"""Apply AdaCos, :func:`gdlib.functional.adacos_cross_entropy`, with a computed scale.
 
-    Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale
-    before (:func:`gdlib.functional.adacos_scale`), and uses it for that batch. The scale is a
-    buffer: it is kept with the model, and evaluation does not change it. The first batch starts
-    from :math:`\sqrt 2 \log(C - 1)`, or from ``minimum_scale`` where that is larger. Of processes
-    that train together each follows its own batches. Where activation checkpointing computes a
-    batch again, the scale stays; let the backward pass of a batch come before the next batch.
+    Dynamic AdaCos computes a new scale from each training batch, which must have class indices, and
+    from the previous scale (:func:`gdlib.functional.adacos_scale`), and uses it for that batch. The
+    scale is a buffer: it is kept with the model, and evaluation does not change it. The first batch
+    starts from :math:`\sqrt 2 \log(C - 1)`, or from ``minimum_scale`` if that is larger. When
+    several processes train together, each follows its own batches. When activation checkpointing
+    recomputes a batch, the scale stays the same; run the backward pass of a batch before the next
+    batch.
 
     Attributes:
         classes: C >= 2, as many as the cosines have. For C = 2 the published scale is and stays 0,
-            so that nothing is learnt.
+            so nothing is learnt.
         dynamic: compute the scale from the batches; False for the fixed scale.
-        minimum_scale: a lower bound that the paper does not have, such as 0.98, with which three
-            classes start; None for none.
-        maximum_scale: an upper bound of the size of the scale that the paper does not have, some
-            fifteen times the largest in common use; None for none. Where all cosines come near 1,
-            as those of features that have collapsed, the published scale grows without end. A scale
-            that reaches the bound on a CPU gives a RuntimeWarning.
-        runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of
-            its own; None for one run.
+        minimum_scale: a lower bound, which the paper does not have, such as 0.98, from which three
+            classes start; None for no bound.
+        maximum_scale: an upper bound on the magnitude of the scale, which the paper does not have;
+            the default is some fifteen times the largest scale in common use; None for no bound.
+            Where all cosines come close to 1, as with features that have collapsed, the published
+            scale grows without end. A scale that reaches the bound on a CPU gives a RuntimeWarning.
+        runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with its own
+            scale; None for one run.
 
     Example:
         >>> loss_fn = AdaCosLoss(classes=3)
@@ -334,7 +336,7 @@ class AdaCosLoss(Loss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch from its cosines and its labels.
 
-        In training the scale follows the batch first.
+        In training, the scale is first updated from the batch.
         """
         self._check(input, target)
         if self.dynamic and self.training and not computes_again():
@@ -349,7 +351,7 @@ class AdaCosLoss(Loss):
         return loss.unflatten(0, target.shape) if self.reduction == "none" else loss
 
     def _check(self, cosine: Tensor, target: Tensor) -> None:
-        """Refuse other classes than the scale is for, and what is no stack of its runs."""
+        """Refuse any number of classes but the scale's, and what is not a stack of its runs."""
         for name, value in (("cosines", cosine), ("target", target)):
             if not isinstance(value, Tensor):
                 raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
@@ -375,8 +377,8 @@ class AdaCosLoss(Loss):
             )
 
     def _follow(self, cosine: Tensor, labels: Tensor) -> None:
-        """Compute the scale from this batch and the scale before."""
-        if self.scale.ndim == 0:  # the samples in one row, the classes behind them
+        """Compute the scale from this batch and the previous scale."""
+        if self.scale.ndim == 0:  # the samples in one dimension, the classes last
             cosine = torch.atleast_2d(cosine).movedim(1, -1).flatten(0, -2)
             labels = labels.flatten()
         scale = functional.adacos_scale(
@@ -396,14 +398,14 @@ class AdaCosLoss(Loss):
         if self.maximum_scale is not None and extremes(self.scale, 0.0)[1] >= self.maximum_scale:
             warnings.warn(
                 f"the scale of AdaCosLoss has reached maximum_scale={self.maximum_scale:g}: the "
-                "wrong cosines are as large as the true ones, as those of features that have "
+                "wrong cosines are as large as the true ones, as with features that have "
                 "collapsed; the published scale would grow without end",
                 RuntimeWarning,
                 stacklevel=5,
             )
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return the cosines times the scale as it is."""
+        """Return the cosines times the current scale."""
         scale = self.scale
         if scale.ndim:
             scale = scale.reshape(-1, *[1] * (input.ndim - 1))

@@ -1,4 +1,4 @@
-"""Losses on distances as modules: center loss and the Gaussian mixture."""
+"""Losses on distances as modules: the center and Gaussian mixture losses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gdlib.losses._base import OPTIONS_OF_INDICES, Loss
 class CenterLoss(Loss):
     """Apply the center loss, :func:`gdlib.functional.center_loss`, to features.
 
-    A classification loss is added. :class:`gdlib.heads.ClassCenters` keeps the centres.
+    It is added to a classification loss. :class:`gdlib.heads.ClassCenters` keeps the centres.
     """
 
     _function = staticmethod(functional.center_loss)
@@ -44,7 +44,7 @@ class CenterLoss(Loss):
         ) -> Tensor: ...
 
     def logits(self, input: Tensor) -> Tensor:
-        """Refuse: distances from the centres are no logits."""
+        """Refuse: distances from the centres are not logits."""
         raise TypeError(
             "the center loss has no logits; the classification loss that it is added to has them"
         )
@@ -53,7 +53,7 @@ class CenterLoss(Loss):
 class GaussianMixtureLoss(Loss):
     r"""Apply LGM, :func:`gdlib.functional.gaussian_mixture_cross_entropy`, to distances.
 
-    :class:`gdlib.heads.GaussianMixtureHead` makes distances and half the log-determinants.
+    :class:`gdlib.heads.GaussianMixtureHead` computes distances and half the log-determinants.
 
     Attributes:
         margin: :math:`\alpha \ge 0`.
@@ -81,7 +81,7 @@ class GaussianMixtureLoss(Loss):
     def forward(
         self, input: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
     ) -> Tensor:
-        """Compute the loss of distances; without determinants the covariances are unit ones."""
+        """Compute the loss of distances; without determinants, unit covariances are assumed."""
         return self._function(
             input, target, half_log_determinant=half_log_determinant, **self._arguments()
         )

@@ -15,16 +15,16 @@ class GDCrossEntropyLoss(Loss):
 
     .. math:: J = \log\left(e^{\ell} + \beta - 1\right), \qquad \ell = -\log p_c
 
-    It is a drop-in for :class:`torch.nn.CrossEntropyLoss`; as a function it is
-    :func:`gdlib.functional.gd_cross_entropy`, which has the rest.
+    It is a drop-in replacement for :class:`torch.nn.CrossEntropyLoss`; as a function it is
+    :func:`gdlib.functional.gd_cross_entropy`, which describes the rest.
 
     ``torch.compile`` compiles for the first value of a β that is a Python float, and once more for
-    all others; with ``dynamic=False``, and for numbers of other types, it compiles anew for each
-    value, unless β is a tensor. Set it outside of what is compiled.
+    all others; with ``dynamic=False``, and for numbers of other types, it recompiles for each
+    value, unless β is a tensor. Set β outside the compiled code.
 
     Attributes:
         beta: the gradient-decay factor :math:`\beta > 0`, which may be set between steps, for
-            example from a schedule of :mod:`gdlib.schedules`. A learnt one falls to 0 by itself and
+            example from a schedule of :mod:`gdlib.schedules`. A learnt β falls to 0 by itself and
             is refused there: give it a parametrisation
             (:func:`torch.nn.utils.parametrize.register_parametrization`).
         temperature: :math:`\tau > 0`, by which the logits are divided.
@@ -59,7 +59,7 @@ class GDCrossEntropyLoss(Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch from its logits and its labels."""
-        return functional.gd_cross_entropy(  # written out: in a small batch a dictionary would show
+        return functional.gd_cross_entropy(  # written out: a dictionary would slow a small batch
             input,
             target,
             beta=self.beta,
@@ -71,6 +71,6 @@ class GDCrossEntropyLoss(Loss):
         )
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return the logits over τ, of which the probabilities are the softmax."""
+        """Return the logits divided by τ, whose softmax gives the probabilities."""
         logits: Tensor = input / over_classes(self.temperature, input)
         return logits

@@ -129,7 +129,7 @@ class NegativeProbabilityLoss(Loss):
 class MultiClassHingeLoss(Loss):
     r"""Apply the multi-class hinge loss, :func:`gdlib.functional.multi_class_hinge`.
 
-    It takes class indices alone and has no label smoothing.
+    It takes only class indices and has no label smoothing.
 
     Attributes:
         margin: :math:`m`.
@@ -153,12 +153,12 @@ class MultiClassHingeLoss(Loss):
 
 
 class LargeMarginLoss(Loss):
-    r"""Apply LM, :func:`gdlib.functional.large_margin_cross_entropy`; it takes class indices alone.
+    r"""Apply LM, :func:`gdlib.functional.large_margin_cross_entropy`; it takes only class indices.
 
     Attributes:
         reg_lambda: :math:`\lambda \ge 0`, the weight of the divergence.
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
-        margin: of the cross-entropy, as in :class:`SoftMarginLoss`.
+        margin: margin of the cross-entropy, as in :class:`SoftMarginLoss`.
     """
 
     _function = staticmethod(functional.large_margin_cross_entropy)
