@@ -329,7 +329,7 @@ def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
 def compute_in(input: Tensor, name: str = "input") -> tuple[Tensor, torch.dtype]:
     """Return the logits in the type to compute in, and the type of the result.
 
-    The latter is the type of the input, or float32 under autocast.
+    The latter is the type of the input, or under autocast that of the computation.
     """
     compute = _COMPUTE_DTYPE.get(input.dtype)
     if compute is None:
@@ -429,7 +429,7 @@ def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Compute log(1 + e^x) to full precision, in every floating type.
+    """Compute log(1 + e^x) to full precision, in float32 or float64.
 
     Its first and second derivatives are as precise.
     """

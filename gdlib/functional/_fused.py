@@ -192,7 +192,7 @@ def usual_mean(
             losses, gradient = _of_few_classes(logits, column, beta, samples, wants_gradient)
         else:
             losses, gradient = _by_softmax(logits, column, beta, 1, samples, wants_gradient)
-        return losses.sum().div_(samples), gradient  # the mean, by calls made before
+        return losses.sum().div_(samples), gradient  # faster than mean()
 
     # A small batch is not searched for an index that is ignored or is not a class: the first gather
     # refuses it. Whatever fails here is computed with care by the caller, or fails there with an

@@ -386,10 +386,10 @@ def adacos_scale(
             wrong cosines are negative, B falls below 1 and the published scale below 0, which would
             reverse the loss.
         maximum_scale: an upper bound > 0 on its magnitude, which the paper does not have; None for
-            no bound. The paper assumes that the wrong angles are about right angles. Where all
-            cosines come close to 1, B is :math:`(C - 1)\, e^s`, and the published scale grows by up
-            to :math:`\sqrt 2` with each batch, without end; near -1 it does so with alternating
-            sign.
+            no bound. The paper assumes that the wrong angles are about right angles. Where their
+            cosines come close to 1, B is :math:`(C - 1)\, e^s`, and the published scale grows with
+            each batch, without end: by :math:`\log(C - 1)`, and from true angles of 45 degrees on
+            by a factor of :math:`\sqrt 2` as well; near -1 it does so with alternating sign.
 
     Returns:
         The scale, of shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the previous

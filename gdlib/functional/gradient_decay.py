@@ -73,7 +73,7 @@ def gd_cross_entropy(
     Args:
         input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as with PyTorch's own losses.
+            the input, or under autocast that of the computation, as with PyTorch's own losses.
         target: class indices (int64 or uint8) in the shape of the logits without the class
             dimension, or class probabilities (floating) in the shape of the logits, which sum to 1,
             or are all 0 for a sample that does not count.

@@ -193,7 +193,8 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
 
     Args:
         nll: :math:`\ell \ge 0`, in nats, of any shape and floating type. float16 and bfloat16 are
-            computed in float32; the result has the type of ``nll``, or float32 under autocast.
+            computed in float32; the result has the type of ``nll``, or under autocast that of the
+            computation.
         beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to
             ``nll``; gradients flow into a tensor that requires them. It is used in the type of the
             computation: in float32 it must lie between 1e-37 and 1e38.

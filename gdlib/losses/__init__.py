@@ -4,9 +4,9 @@ A module takes the arguments of its function in :mod:`gdlib.functional`, except 
 each call, in the same order and with the same defaults; only :class:`AdaCosLoss` has its own, since
 it computes its scale. Shapes, bounds and sources are in the documentation of the function. A
 hyperparameter is a number, a tensor, or a :class:`torch.nn.Parameter`, which gets gradients; the
-margin and annealing of A- and L-Softmax are numbers. It may be set between steps, and is checked
-when it is set. A tensor must be given by keyword: PyTorch's modules take class weights in first
-position, so the modules here refuse one there.
+margin of A- and L-Softmax is a number, their annealing a number or a function. It may be set
+between steps, and is checked when it is set. A tensor must be given by keyword: PyTorch's modules
+take class weights in first position, so the modules here refuse one there.
 
 As in PyTorch's own losses, a number is not in the ``state_dict`` of a module: create the module
 again with it, or give it as a tensor, which is in the ``state_dict`` and is moved by ``.to()``.
