@@ -1,6 +1,6 @@
 r"""Compare predicted probabilities with frequencies.
 
-There are bins, calibration errors, proper scores, post-hoc scaling, and the β link.
+This package provides bins, calibration errors, proper scores, post-hoc scaling and the β link.
 
 **Bins.** A bin is an interval (lo, hi]; a value of exactly 0 belongs to the first bin, exactly 1 to
 the last (Guo et al. 2017). The edges of equal-width bins are the floating-point numbers nearest to
@@ -9,9 +9,10 @@ it is what a float32 network calls 0.3, and it falls into (0.2, 0.3]. There is n
 that: 0.1 + 0.2 in float64 is one step above 0.3 and falls into (0.3, 0.4].
 
 **Classes** are in dimension 1, as in the losses: ``[N, C]`` or ``[N, C, d1, ...]``. Functions that
-keep the shape take ``dim`` for another place, such as -1 for a stack of runs ``[R, N, C]``.
+keep the shape take ``dim`` for a different one, such as -1 for a stack of runs ``[R, N, C]``.
 
-**Batches** are joined first, ``torch.cat(batches)``: the error of a set is no mean of its parts'.
+**Batches** are joined first, ``torch.cat(batches)``: the error of a set is not the mean over its
+parts.
 
 Everything is computed in float64 from arrays or tensors of any floating type, on any device. The
 calibration errors are biased upwards for few samples per bin, so compare them only at equal sample

@@ -23,14 +23,14 @@ Scheme = Literal["width", "mass"]
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBins:
-    """The contents of a reliability diagram, arrays of the shape ``[B]``.
+    """The contents of a reliability diagram, as arrays of shape ``[B]``.
 
     Attributes:
         lower: lower edges; a bin is the interval (lower, upper].
         upper: upper edges.
         count: samples in each bin.
         confidence: their mean confidence; NaN where a bin is empty.
-        accuracy: the share of them that is right; NaN where a bin is empty.
+        accuracy: the share of them that are right; NaN where a bin is empty.
     """
 
     lower: FloatArray
@@ -48,7 +48,7 @@ class CalibrationBins:
     def gap(self) -> FloatArray:
         """Confidence minus accuracy in each bin.
 
-        Positive is over-confident; it is NaN where the bin is empty.
+        Positive means over-confident; NaN where a bin is empty.
         """
         return self.confidence - self.accuracy
 
@@ -64,7 +64,7 @@ class CalibrationBins:
 
     @property
     def maximum_error(self) -> float:
-        """Maximum calibration error, the largest ``|gap|`` of a bin that is not empty."""
+        """Maximum calibration error, the largest ``|gap|`` of any non-empty bin."""
         return float(np.nanmax(np.abs(self.gap)))
 
     @property
@@ -75,7 +75,7 @@ class CalibrationBins:
 
     @property
     def debiased_squared_error(self) -> float:
-        """Estimate of the mean squared gap without its bias; it may be negative.
+        """Debiased estimate of the mean squared gap; it may be negative.
 
         See :func:`debiased_calibration_error`.
         """
@@ -111,7 +111,7 @@ def calibration_bins(
     * ``"width"``: bins ((i−1)/B, i/B], as in the papers.
     * ``"mass"``: upper edges at the order statistics :math:`\lceil i N / B \rceil` of the
       confidences, so that bins hold about N/B samples. Equal confidences always share a bin; where
-      ties make edges coincide there are fewer bins than asked for, and none is empty.
+      ties make edges coincide, there are fewer bins than asked for, and none is empty.
 
     Args:
         probs: class probabilities, shape ``[N, C]`` or ``[N, C, d1, ...]``, that sum to 1 over the
@@ -119,12 +119,12 @@ def calibration_bins(
         labels: true class indices, integers in [0, C), shape ``[N]`` or ``[N, d1, ...]``.
         n_bins: number of bins B ≥ 1; the papers use 10.
         scheme: ``"width"`` or ``"mass"``.
-        ignore_index: class index whose samples count for nothing, as in the losses.
+        ignore_index: class index of samples that do not count, as in the losses.
 
     Raises:
-        ValueError: for no samples, shapes that do not fit, probabilities that are NaN, outside [0,
-            1] or do not sum to 1, labels that are no integers or out of range, fewer than one bin,
-            or an unknown scheme.
+        ValueError: for no samples, shapes that do not fit, probabilities that are NaN, lie outside
+            [0, 1] or do not sum to 1, labels that are not integers or are out of range, fewer than
+            one bin, or an unknown scheme.
 
     Example:
         Four samples, two bins: (0, 0.5] holds none; in (0.5, 1] the mean confidence is 0.8 and

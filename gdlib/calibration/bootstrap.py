@@ -15,8 +15,8 @@ from gdlib.calibration import errors
 from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of
 from gdlib.calibration.inputs import ArrayOrTensor, IntArray, check_whole, predictions, samples
 
-# Measures that need no more of a sample than its confidence and whether it is right: their
-# resamples do without the probabilities.
+# Measures that need only the confidence of a sample and whether it is right: their resamples do
+# without the probabilities.
 _OF_BINS: dict[Callable[..., float], Callable[[CalibrationBins], float]] = {
     errors.expected_calibration_error: lambda bins: bins.expected_error,
     errors.maximum_calibration_error: lambda bins: bins.maximum_error,
@@ -46,40 +46,40 @@ def bootstrap_calibration(
 ) -> CalibrationInterval:
     r"""Compute the basic bootstrap interval of a calibration measure.
 
-    The test samples are drawn again, with replacement.
+    The test samples are resampled with replacement.
 
     With :math:`\hat\theta` the measure and :math:`q_\alpha` the quantiles of the resampled
     measures, the interval is :math:`[\, 2\hat\theta - q_{1-\alpha/2},\; 2\hat\theta - q_{\alpha/2}
-    ]`. The ECE of a resample is biased upwards, as is the ECE itself, and this takes the bias off;
-    the interval may lie below the estimate. Where no resampled value is negative, the ends are not
-    either. The debiased error of a resample has no such bias, but scatters about the error of the
-    samples before it was debiased, :math:`\theta_0`; its interval is that of the square,
+    ]`. The ECE of a resample is biased upwards, as is the ECE itself, and this removes the bias;
+    the interval may lie below the estimate. If no resampled value is negative, neither are the
+    ends. The debiased error of a resample has no such bias, but scatters about the error of the
+    samples before debiasing, :math:`\theta_0`; its interval is the root of that of the square,
     :math:`[\, \hat\theta^2 + \theta_0^2 - q_{1-\alpha/2},\; \hat\theta^2 + \theta_0^2 -
-    q_{\alpha/2} ]` with the signed squares of the resamples, and its root.
+    q_{\alpha/2} ]`, with the quantiles of the signed squares.
 
-    The interval speaks of the test samples, not of the seeds of the training. Near perfect
-    calibration it does not keep its level for the ECE: in a simulation with ten bins and 5,000
-    samples, 95 % intervals held a true ECE of 0.11 in 95 % of cases, 0.02 in 83 %, 0 in 61 %. Those
-    of the debiased error held 0.11, 0.05 and 0.02 in 90 % of cases or more, with 500 samples.
+    The interval reflects the test samples, not the seeds of the training. Near perfect calibration,
+    it does not keep its level for the ECE: in a simulation with ten bins and 5,000 samples, 95 %
+    intervals covered a true ECE of 0.11 in 95 % of cases, 0.02 in 83 % and 0 in 61 %. Those of the
+    debiased error covered 0.11, 0.05 and 0.02 in at least 90 % of cases, with 500 samples.
 
     Args:
-        probs: class probabilities, shape ``[N, C]`` or ``[N, C, d1, ...]``, of two samples at
-            least.
+        probs: class probabilities, shape ``[N, C]`` or ``[N, C, d1, ...]``, of at least two
+            samples.
         labels: true class indices, shape ``[N]`` or ``[N, d1, ...]``.
         measure: a function of probabilities and labels, such as
             :func:`classwise_calibration_error`, or a :func:`functools.partial` of one. It gets
             ``[N, C]`` and ``[N]``, as two tensors on the CPU if ``probs`` is one, else as arrays.
-        n_bins: given to the measure; None for its own default.
-        scheme: ``"width"`` or ``"mass"``, given to the measure; None for its own default.
+        n_bins: passed to the measure; None uses its own default.
+        scheme: ``"width"`` or ``"mass"``, passed to the measure; None uses its own default.
         resamples: number of resamples.
         level: nominal coverage, between 0 and 1.
-        seed: of the resampling; the same seed gives the same interval.
-        ignore_index: class index whose samples count for nothing, as in the losses.
+        seed: seed of the resampling; the same seed gives the same interval.
+        ignore_index: class index of samples that do not count, as in the losses.
 
     Raises:
-        ValueError: as :func:`calibration_bins` and the measure; for one sample, a level outside (0,
-            1), no resamples, a negative seed, a measure that is not finite, of the samples or of a
-            resample.
+        ValueError: as in :func:`calibration_bins` and the measure; for one sample, a level outside
+            (0, 1), no resamples, a negative seed, or a measure that is not finite for the samples
+            or for a resample.
 
     Example:
         >>> import numpy as np
@@ -120,8 +120,8 @@ def bootstrap_calibration(
     middle = 2 * estimate
     squared = of_bins is _OF_BINS[errors.debiased_calibration_error]
     if of_bins is not None:
-        # Samples in the order of their confidence, drawn as counts: values in order are binned
-        # several times as fast.
+        # Samples sorted by confidence, drawn as counts: sorted values are binned several times as
+        # fast.
         order = p.max(axis=1).argsort()
         place = order.argsort()
         confidence = p.max(axis=1)[order]
@@ -146,7 +146,7 @@ def bootstrap_calibration(
     lost = int((~np.isfinite(values)).sum())
     if lost:
         raise ValueError(
-            f"the measure is not finite for {lost} of {resamples} resamples, so that the interval "
+            f"the measure is not finite for {lost} of {resamples} resamples, so the interval "
             "is not known; give more samples, or a measure that is finite for every resample"
         )
     ends = middle - np.quantile(values, [(1 + level) / 2, (1 - level) / 2])
@@ -163,9 +163,9 @@ def bootstrap_calibration(
 def _of_bins(
     measure: Callable[..., float],
 ) -> tuple[Callable[[CalibrationBins], float] | None, dict[str, Any]]:
-    """Return what a measure reads from the bins, and how these are made; None for another one."""
+    """Return what a measure reads from the bins, and how these are made; None for any other."""
     how: dict[str, Any] = {"n_bins": 10, "scheme": "width"}  # defaults of these measures
-    if isinstance(measure, functools.partial):  # one of another is flat
+    if isinstance(measure, functools.partial):  # a partial of a partial is flat
         if measure.args or not measure.keywords.keys() <= how.keys():
             return None, how
         how |= measure.keywords

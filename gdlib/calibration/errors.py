@@ -1,4 +1,4 @@
-"""Calibration errors and proper scores: one number for predictions.
+"""Calibration errors and proper scores: one number for a set of predictions.
 
 Calibration errors differ in what is binned and what is averaged.
 """
@@ -26,7 +26,7 @@ def expected_calibration_error(
     Arguments and errors are those of :func:`calibration_bins`.
 
     Example:
-        Always sure, half of the time right:
+        Always certain, right half of the time:
 
         >>> expected_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
         0.5
@@ -47,11 +47,11 @@ def maximum_calibration_error(
 ) -> float:
     r"""Compute the maximum calibration error (MCE), in [0, 1].
 
-    It is the largest gap of a bin that is not empty.
+    It is the largest gap of any non-empty bin.
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
 
-    One sample alone in its bin can decide it, unless ``scheme="mass"``. Arguments and errors are
+    A sample alone in its bin can determine it, unless ``scheme="mass"``. Arguments and errors are
     those of :func:`calibration_bins`.
 
     Example:
@@ -74,7 +74,7 @@ def classwise_calibration_error(
 ) -> float:
     r"""Compute the classwise calibration error, in [0, 1].
 
-    It is the ECE of every class against the rest, averaged over the classes.
+    It is the ECE of each class against the rest, averaged over the classes.
 
     .. math::
 
@@ -86,7 +86,7 @@ def classwise_calibration_error(
     those of :func:`calibration_bins`; each class has ``n_bins`` bins.
 
     Example:
-        Each class is predicted with 1 and 0, and is there half of the time:
+        The classes are predicted with 1 and 0, and each occurs half of the time:
 
         >>> classwise_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
         0.5
@@ -113,24 +113,24 @@ def debiased_calibration_error(
     *,
     ignore_index: int = -100,
 ) -> float:
-    r"""Compute the root mean square calibration error, debiased, in [0, 1].
+    r"""Compute the debiased root-mean-square calibration error, in [0, 1].
 
-    The part that is due to the finite number of samples is taken out.
+    The part that is due to the finite number of samples is removed.
 
-    The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration:
-    that of a perfectly calibrated network is positive, and grows with the number of bins. Here the
-    variance of each bin's accuracy is taken off,
+    The accuracy of a bin deviates by chance, and a calibration error counts that as miscalibration:
+    the error of a perfectly calibrated network is positive and grows with the number of bins. Here
+    the variance of each bin's accuracy is subtracted,
 
     .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
               - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
 
     The sum is unbiased where the samples of a bin share one confidence, and nearly so in narrow
     bins. It may be negative; ``calibration_bins(...).debiased_squared_error`` gives it as it is. A
-    bin of one sample adds nothing; bins of which none holds two samples raise a ValueError. The
-    other arguments and errors are those of :func:`calibration_bins`.
+    bin of one sample adds nothing; if no bin holds two samples, a ValueError is raised. The other
+    arguments and errors are those of :func:`calibration_bins`.
 
     Example:
-        Two of four are right at a confidence of 0.6: such a gap of 0.1 is less than chance gives.
+        Two of four are right at a confidence of 0.6: this gap of 0.1 is less than chance gives.
 
         >>> probs, labels = [[0.6, 0.4]] * 4, [0, 0, 1, 1]
         >>> error = expected_calibration_error(probs, labels)
@@ -153,7 +153,7 @@ def negative_log_likelihood(
     .. math:: -\frac1N \sum_i \log p_{i, y_i} \ge 0
 
     It is infinite if a true class has probability 0. From logits,
-    :func:`torch.nn.functional.cross_entropy` is the more accurate way to the same number. Arguments
+    :func:`torch.nn.functional.cross_entropy` computes the same number more accurately. Arguments
     and errors are those of :func:`calibration_bins`.
 
     Example:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-# of arrays that hold no numbers; of pandas' own types they hold objects
+# for arrays that hold no numbers; pandas' own types become objects
 _WAYS_OUT = {"b": "; convert it with .astype(int)", "O": "; convert it with .astype(float)"}
 
 FloatArray = NDArray[np.float64]
@@ -19,31 +19,31 @@ IntArray = NDArray[np.int64]
 ArrayOrTensor = ArrayLike | Tensor
 TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
-# The losses ask the same (gdlib.functional), and calibration imports no sibling. Where PyTorch
-# cannot tell, values are read, so that they are checked; the losses then read none.
+# The losses ask the same (gdlib.functional), but calibration imports no sibling. Where PyTorch
+# cannot tell, values are read and so checked; the losses then read none.
 _transforms_active: Callable[[], bool] = getattr(
     torch._C, "_are_functorch_transforms_active", lambda: False
 )
 
 
 def is_transformed() -> bool:
-    """Say whether a compiler or a ``torch.func`` transform looks on; then no value is read."""
+    """Say whether a compiler or a ``torch.func`` transform is active; then no value is read."""
     return torch.compiler.is_compiling() or _transforms_active()
 
 
 def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
     """Make a tensor of real numbers.
 
-    Python floats become float64, arrays and tensors keep their type.
+    Python floats become float64; arrays and tensors keep their type.
     """
     if not isinstance(values, Tensor):
         if np.ma.is_masked(values):
             raise ValueError(
-                f"{name} must not have masked values; select the samples that are there first"
+                f"{name} must not have masked values; first select the samples that are not masked"
             )
         try:
             array = np.asarray(values)
-        except (ValueError, RuntimeError) as error:  # of several sizes, or with a graph
+        except (ValueError, RuntimeError) as error:  # of different sizes, or with a graph
             raise ValueError(
                 f"{name} must be one array or tensor: join batches by torch.cat or np.concatenate "
                 f"({error})"
@@ -98,14 +98,14 @@ def check_finite(values: Tensor, name: str) -> None:
 
 
 def check_whole(value: object, name: str, least: float = -math.inf) -> None:
-    """Refuse what is no whole number, of Python or of NumPy, or below the least."""
+    """Refuse what is not a whole number, of Python or NumPy, or is below the least."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         bound = "" if least == -math.inf else f", at least {least}"
         raise ValueError(f"{name} must be a whole number{bound}; got {value!r}")
 
 
 def class_dimension(ndim: int, dim: int | None) -> int:
-    """Return the class dimension, counted from 0; None is that of the losses."""
+    """Return the class dimension, counted from 0; None means that of the losses."""
     if dim is None:
         return min(1, ndim - 1)
     if isinstance(dim, bool) or not isinstance(dim, int) or not -ndim <= dim < ndim:
@@ -114,7 +114,7 @@ def class_dimension(ndim: int, dim: int | None) -> int:
 
 
 def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) -> Tensor:
-    """Refuse ``p``, float64, without probabilities in a dimension up to the rounding of a type.
+    """Refuse ``p``, float64, unless it holds probabilities over ``dim``, up to rounding in a type.
 
     Return it with 0 where rounding has left less, as it may in ``1 - p``.
     """
@@ -132,7 +132,7 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) 
         others = (k for k in range(p.ndim) if (p.sum(dim=k) - 1).abs().max() <= tolerance)
         other = next(others, None)
         behind = "" if other is None else f". They do over dimension {other}"
-        if deviation < 0.02:  # as of bfloat16, which NumPy does not have
+        if deviation < 0.02:  # as in bfloat16, which NumPy does not have
             behind += ". If they are rounded, take the softmax of logits.float()"
         raise ValueError(
             f"{name} must sum to 1 over the classes, dimension {dim}; the largest deviation is "
@@ -144,9 +144,9 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) 
 def predictions(
     probs: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int
 ) -> tuple[FloatArray, IntArray, torch.dtype]:
-    """Return probabilities as float64 ``[N, C]`` and labels as int64 ``[N]`` of what counts.
+    """Return float64 probabilities ``[N, C]`` and int64 labels ``[N]`` of the samples that count.
 
-    Third is the type that the probabilities came in.
+    The third value is the type that the probabilities came in.
     """
     tensor, y = samples(probs, labels, ignore_index, "probs")
     p = tensor.detach().to("cpu", torch.float64)
@@ -159,7 +159,7 @@ def samples(
 ) -> tuple[Tensor, IntArray]:
     """Return values ``[N, C]`` and class indices ``[N]`` of the samples that count.
 
-    Values may have further dimensions behind the classes, ``[N, C, d1, ...]`` with labels ``[N, d1,
+    Values may have further dimensions after the classes, ``[N, C, d1, ...]`` with labels ``[N, d1,
     ...]``, as in the losses.
     """
     tensor, y = to_tensor(values, of), to_tensor(labels, "labels")
@@ -201,7 +201,7 @@ def samples(
 
 
 def _of_two_classes(name: str, shape: torch.Size) -> str:
-    """Say how two classes are given that came as one number for each sample."""
+    """Say how to give two classes that came as one number for each sample."""
     if len(shape) != 1 and shape[1:] != (1,):
         return ""
     one = name if len(shape) == 1 else f"{name}[:, 0]"

@@ -21,7 +21,7 @@ from gdlib.calibration.inputs import (
 )
 
 _BISECTIONS = 60  # halvings of [-750, 0], which has the logarithm of every number of float64
-_SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence looks
+_SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence searches
 _ACCURACY = 1e-9  # of the β that it finds, relative
 
 
@@ -36,22 +36,22 @@ def beta_link(
     .. math:: \pi_c \propto p_c \bigl(1 + (\beta - 1)\, p_c\bigr).
 
     So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter; this undoes it
-    and keeps the order. Gradients flow.
+    and keeps the order of the classes. Gradients flow.
 
     Args:
         probs: softmax outputs p, shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, as in the
             losses: a tensor or an array of any floating type.
         beta: the factor β > 0 of the training; a number, or values that broadcast to the shape of
             ``probs`` without its class dimension.
-        dim: the class dimension where it is another one, such as -1 for a stack ``[R, N, C]``.
+        dim: the class dimension if different, such as -1 for a stack ``[R, N, C]``.
 
     Returns:
         :math:`\pi`, of the shape, type and kind (tensor or array) of ``probs``; computed in
         float64.
 
     Raises:
-        ValueError: if ``probs`` are no probabilities over the classes, or if ``beta`` is not
-            finite, not positive, or does not broadcast. Values are not looked at within
+        ValueError: if ``probs`` are not probabilities over the classes, or if ``beta`` is not
+            finite, not positive, or does not broadcast. Values are not checked within
             ``torch.compile`` and ``torch.func`` transforms.
 
     Example:
@@ -76,14 +76,14 @@ def inverse_beta_link(
 
     At p the expected gradient-decay loss is least.
 
-    The inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most probable
-    class and :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
+    This is the inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most
+    probable class and :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
 
     .. math:: p_c = \frac{2 f(t)\, r_c}{1 + \sqrt{1 + 4 (\beta - 1) f(t)\, r_c}},
 
     and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection
-    of :math:`\log(1 - t)`, since :math:`1 - t` may be as small as β. (Only m can lie on the falling
-    branch of f, which β < 1/2 has: two classes above 1/2 do not exist. The root is unique because
+    in :math:`\log(1 - t)`, since :math:`1 - t` may be as small as β. (Only m can lie on the falling
+    branch of f, which exists for β < 1/2: no two classes can exceed 1/2. The root is unique because
     the expected loss is strictly convex in the logits up to a shift.) Arguments and errors are
     those of :func:`beta_link`, with :math:`\pi` given; no gradient flows.
 
@@ -115,7 +115,7 @@ def _minimiser(pi: Tensor, b: Tensor) -> Tensor:
         p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
         if not is_transformed() and not huge.any():
             return p
-        x_over_b = t * (rest / b + t) * ratio  # for a β whose square cannot be held
+        x_over_b = t * (rest / b + t) * ratio  # for a β whose square would overflow
         return torch.where(
             huge, 2 * x_over_b / (1 / b + (1 / b**2 + 4 * (1 - 1 / b) * x_over_b).sqrt()), p
         )
@@ -149,28 +149,29 @@ def beta_for_confidence(
 
     The confidence of the minimiser at an input is the largest entry of
     :func:`inverse_beta_link`. Wherever the true probabilities :math:`\pi` are positive and not
-    uniform it strictly falls with β, so that each attainable mean belongs to one β. It is found by
-    bisection in :math:`\log\beta`, between 1e-8 and 1e8. As :math:`\beta \to \infty` the minimiser
-    keeps :math:`p_c \propto \sqrt{\pi_c}`, with two classes half of the log-odds: means below that
-    are out of reach.
+    uniform, it strictly falls with β, so each attainable mean belongs to one β. It is found by
+    bisection in :math:`\log\beta`, between 1e-8 and 1e8. As :math:`\beta \to \infty`, the minimiser
+    tends to :math:`p_c \propto \sqrt{\pi_c}`, which for two classes halves the log-odds: lower
+    means are out of reach.
 
-    The exact β lies between ``lower`` and ``upper``, some 1e-9 of it apart, or further where the
-    confidence hardly depends on β. At both the mean confidence was found to lie on its side of the
-    wanted one by more than its rounding error, for which :math:`4\,(1 + 1/\beta)` units of the last
-    place of 1 are allowed: at least four times the largest error seen against 60 digits.
+    The exact β lies between ``lower`` and ``upper``, which differ by some 1e-9 of it, or by more
+    where the confidence hardly depends on β. At each of the two, the computed mean confidence lies
+    on the stated side of the wanted one by more than its rounding error, for which
+    :math:`4\,(1 + 1/\beta)` units in the last place of 1 are allowed: at least four times the
+    largest error seen in a comparison with 60 digits.
 
     Args:
         probs: true probabilities :math:`\pi` of the inputs, shaped as in :func:`beta_link`: a
             tensor or an array of any floating type.
-        confidence: the mean confidence that is wanted.
+        confidence: the wanted mean confidence.
         dim: the class dimension, as in :func:`beta_link`.
 
     Returns:
         β, and the two numbers between which the exact one lies.
 
     Raises:
-        ValueError: if ``probs`` are no probabilities, or if no β from 1e-8 to 1e8 has this mean
-            confidence; the message has the range that is attained.
+        ValueError: if ``probs`` are not probabilities, or if no β from 1e-8 to 1e8 has this mean
+            confidence; the message gives the range that is attained.
 
     Example:
         >>> import torch
@@ -227,7 +228,7 @@ def _link_arguments(
 ) -> tuple[Tensor, Tensor, int]:
     """Return probabilities ``[..., C]`` and β with a class dimension to broadcast, in float64.
 
-    Third is where the classes were.
+    The third value is the dimension in which the classes were.
     """
     tensor = to_tensor(probs, "probs")
     if tensor.ndim == 0:

@@ -29,14 +29,14 @@ T = TypeVar("T")
 _NOTHING_TO_GAIN = 1e-12
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
 _RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits
-# curvature that holds the directions which the data leave open; θ is in units of one logit's
+# curvature that fixes the directions which the data leave open; θ is in units of one logit's
 # standard deviation
 _RIDGE = 1e-10
 _ITERATIONS = 200  # of Newton's method; about ten are used
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Raised by a scaling that has not been fitted, as scikit-learn's error of this name."""
+    """Raised by a scaling that has not been fitted, like scikit-learn's error of this name."""
 
 
 class TemperatureScaling:
@@ -45,15 +45,15 @@ class TemperatureScaling:
     .. math:: T = \arg\min_{T > 0} \; -\frac1N \sum_i \log \operatorname{softmax}(z_i / T)_{y_i}
 
     The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The order
-    of the classes does not change; but two logits that are neighbours in their type may become
-    equal.
+    of the classes does not change, but two logits that are adjacent numbers of their type may
+    become equal.
 
     The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the
-    type that :meth:`transform` returns, have a lower NLL. T is bounded: where the true class always
-    has the largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less than
-    nothing about the class, at about 10⁹ times the largest difference between the logit of the true
-    class and another. A class that is masked by the most negative number of the logits' type keeps
-    T at 1 or above, since no smaller T leaves it finite: mask by -1e9 or so.
+    type that :meth:`transform` returns, have a lower NLL. T is bounded: if the true class always
+    has the largest logit, it stops where the NLL is 10⁻¹² nats; if the logits are worse than
+    uninformative about the class, at about 10⁹ times the largest difference between the logit of
+    the true class and another. A class masked by the lowest number of the logits' type keeps T at 1
+    or above, since no smaller T leaves its logit finite; mask it by -1e9 or so.
 
     Example:
         Three quarters of the samples are right, so the best logits differ by log 3; the given ones
@@ -66,7 +66,7 @@ class TemperatureScaling:
         2.0
         >>> torch.softmax(scaling.transform(logits[:1]), 1)
         tensor([[0.7500, 0.2500]])
-        >>> TemperatureScaling(2.0)  # another time, of the number; or by torch.save and torch.load
+        >>> TemperatureScaling(2.0)  # later, from the number; or by torch.save and torch.load
         TemperatureScaling(temperature=2.0)
 
     References:
@@ -88,16 +88,16 @@ class TemperatureScaling:
     def fit(
         self, logits: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
     ) -> Self:
-        """Choose T from a validation split; returns itself.
+        """Choose T on a validation split and return the object itself.
 
         Args:
             logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``.
             labels: class indices ``[N]`` or ``[N, d1, ...]``.
-            ignore_index: class index whose samples count for nothing, as in the losses.
+            ignore_index: class index of samples that do not count, as in the losses.
 
         Raises:
             ValueError: for no samples, shapes that do not fit, logits that are not finite, or
-                labels that are no integers or out of range.
+                labels that are not integers or are out of range.
         """
         self._temperature = _best_temperature(*_logits_and_labels(logits, labels, ignore_index))
         return self
@@ -105,8 +105,8 @@ class TemperatureScaling:
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
         """Divide logits by T, in float64; gradients flow through it.
 
-        Shape, kind (tensor or array) and device stay, and so does the type; but logits in float16
-        or bfloat16, where many logits are neighbours, come back in float32.
+        Shape, kind (tensor or array), device and type are kept, but logits in float16 or bfloat16,
+        where many are adjacent numbers, are returned in float32.
 
         Raises:
             ValueError: for logits that are not finite, or scaled logits that their type cannot
@@ -125,14 +125,14 @@ class VectorScaling:
         -\frac1N \sum_i \log \operatorname{softmax}(w \odot z_i + b)_{y_i}
 
     The NLL is convex in (w, b). Newton's method with backtracking starts from the fitted
-    temperature: w = 1/T, b = 0. Other than temperature scaling, it can change the predicted class,
-    and it over-fits a validation split of a few samples for each class.
+    temperature: w = 1/T, b = 0. Unlike temperature scaling, it can change the predicted class, and
+    it over-fits a validation split with only a few samples per class.
 
     The NLL of the validation split is never above that of temperature scaling, which is kept
-    otherwise. The weights are bounded also where the minimum lies at infinity, as for a class that
-    the validation split does not hold: the objective carries :math:`\frac{\lambda}{2} \lVert \theta
-    - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ are the weights in units of the standard deviation
-    of each class's logit and the mean of its scaled logit, and :math:`\theta_T` is the
+    otherwise. The weights are bounded even where the minimum lies at infinity, as for a class that
+    is missing from the validation split: the objective carries :math:`\frac{\lambda}{2} \lVert
+    \theta - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ holds each class's weight, in units of the
+    standard deviation of its logit, and the mean of its scaled logit, and :math:`\theta_T` is the
     temperature's solution.
 
     Example:
@@ -197,11 +197,11 @@ class VectorScaling:
     def transform(self, logits: TensorOrArray, *, dim: int | None = None) -> TensorOrArray:
         """Multiply the logits by the weights and add the biases.
 
-        As :meth:`TemperatureScaling.transform`, for the C classes of the fit.
+        Otherwise as :meth:`TemperatureScaling.transform`, for the C classes of the fit.
 
         Args:
             logits: of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, as in :meth:`fit`.
-            dim: the class dimension where it is another one, such as -1 for a stack ``[R, N, C]``.
+            dim: the class dimension if different, such as -1 for a stack ``[R, N, C]``.
         """
         return _transformed(logits, self.weight, self.bias, dim)
 
@@ -210,7 +210,7 @@ torch.serialization.add_safe_globals([TemperatureScaling, VectorScaling])  # for
 
 
 def _fitted(value: T | None, scaling: object) -> T:
-    """Return what was fitted, if it was."""
+    """Return what was fitted; refuse if nothing was."""
     if value is None:
         raise NotFittedError(
             f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a "
@@ -220,7 +220,7 @@ def _fitted(value: T | None, scaling: object) -> T:
 
 
 def _positive(temperature: Any) -> float:
-    """Return a temperature as a number; refuse what is none."""
+    """Return a temperature as a number; refuse anything else."""
     try:
         number = float(temperature)
     except (TypeError, ValueError):
@@ -232,7 +232,7 @@ def _positive(temperature: Any) -> float:
 
 @torch.inference_mode(False)  # as in fit
 def _vector(values: ArrayOrTensor, name: str) -> Tensor:
-    """Return a number for each class, in float64 on the CPU."""
+    """Return one number for each class, in float64 on the CPU."""
     vector = to_tensor(values, name).detach().to("cpu", torch.float64, copy=True)
     if vector.ndim != 1 or not len(vector):
         raise ValueError(
@@ -247,7 +247,7 @@ def _logits_and_labels(
 ) -> tuple[Tensor, Tensor, torch.dtype]:
     """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU.
 
-    Return the type that the logits came in, too.
+    The third value is the type of the scaled logits.
     """
     tensor, indices = samples(logits, labels, ignore_index, "logits")
     z, y = tensor.detach().to("cpu", torch.float64), torch.from_numpy(indices)
@@ -282,7 +282,7 @@ def _transformed(
     if isinstance(weight, Tensor) and len(weight) != z.shape[dim]:
         raise ValueError(
             f"logits must have {len(weight)} classes in dimension {dim}, as in fit, not the shape "
-            f"{list(z.shape)}; dim names another class dimension"
+            f"{list(z.shape)}; use dim to name a different class dimension"
         )
     check_finite(z, "logits")
     if isinstance(weight, Tensor) and isinstance(bias, Tensor):
@@ -316,7 +316,7 @@ def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
 def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
     """Minimise the convex NLL as a function of the inverse temperature by Newton's method.
 
-    The steps stay within a bracket of the sign of its slope.
+    The steps stay within a bracket in which its slope changes sign.
     """
     difference = z - z.gather(1, y[:, None])
     spread = float(difference.abs().max())
@@ -396,7 +396,7 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _hessian(p: Tensor, x: Tensor) -> Tensor:
-    """Compute the second derivatives of the NLL and the ridge in (weights, biases).
+    """Compute the second derivatives of NLL plus ridge with respect to (weights, biases).
 
     Their shape is ``[2C, 2C]``.
     """
@@ -417,7 +417,7 @@ def _hessian(p: Tensor, x: Tensor) -> Tensor:
 def _solve(hessian: Tensor, gradient: Tensor) -> Tensor:
     """Find Newton's direction.
 
-    A Hessian that rounding left indefinite is raised until it is positive definite.
+    A Hessian that rounding left indefinite is shifted until it is positive definite.
     """
     raised = 0.0
     while True:

@@ -1,9 +1,9 @@
-"""Networks that carry a leading run axis R: several trainings in one.
+"""Networks with a leading run axis R: several trainings in one.
 
 Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r
 // (R // S)``. S = 1 shares one batch between all runs, S = R gives each run its own.
 
-Perceptrons keep their R copies in stacked parameters. Any other module comes as a list of R copies:
+Perceptrons keep their R copies in stacked parameters. Other modules are given as R copies:
 :class:`VmapStack` computes them at once, :class:`ModuleStack` one after another.
 """
 

@@ -21,9 +21,9 @@ from gdlib.models.runs import RunModel
 
 
 class _Tanh(torch.autograd.Function):
-    """tanh with a backward pass of single operations.
+    """tanh with a backward pass of separate operations.
 
-    PyTorch's fused one rounds by the place of a run in the stack.
+    PyTorch's fused one rounds depending on the position of a run in the stack.
     """
 
     @staticmethod
@@ -62,10 +62,10 @@ class StackedMLP(RunModel):
 
     Weights are ``[R, in, out]``, biases ``[R, out]``.
 
-    On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where
-    matrix products do not depend on where in memory a run lies: with MKL for whole batches at the
+    On a CPU with one thread, a run in a stack computes what it computes alone, bit for bit, where
+    matrix products do not depend on a run's place in memory: with MKL, for whole batches at the
     sizes of the MNIST experiments, and for nearly every size with the environment variable
-    ``MKL_CBWR=AUTO``. Elsewhere a run differs by rounding. A batch that all runs share is
+    ``MKL_CBWR=AUTO``. Elsewhere, a run differs by rounding. A batch that all runs share is
     expanded, not copied.
 
     Args:
@@ -78,10 +78,10 @@ class StackedMLP(RunModel):
             variance 2/in, biases zero).
         linear_features: leave out the activation of the last hidden layer, so that its units span
             the whole plane (or space).
-        bias: let the last layer have biases.
+        bias: whether the last layer has biases.
 
     Raises:
-        ValueError: for sizes, names or seeds that do not make a network; the message names the
+        ValueError: for sizes, names or seeds that do not define a network; the message names the
             valid ones.
 
     Example:
@@ -125,11 +125,11 @@ class StackedMLP(RunModel):
         self.biases = _stacked([biases if bias else biases[:-1] for _, biases in each])
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Compute logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
+        """Compute logits ``[R, N, C]`` for inputs ``[S, N, D]`` (S divides R)."""
         return self.logits(self.features(inputs))
 
     def logits(self, features: Tensor) -> Tensor:
-        """Compute the last layer, ``[R, N, C]``, of its inputs; in bfloat16 it is not rounded."""
+        """Compute the last layer, ``[R, N, C]``, from its inputs; autocast does not round it."""
         last = functools.partial(self._layer, len(self.weights) - 1)
         return without_autocast(last, features, self.weights[-1].dtype)
 
@@ -145,7 +145,7 @@ class StackedMLP(RunModel):
     def check_inputs(self, inputs: Tensor, layer: int = 0) -> None:
         """Refuse inputs of a layer that are not ``[S, N, in]`` with S a divisor of R.
 
-        Those of the first have the type of its weights.
+        Inputs of the first layer must have the type of its weights.
 
         Raises:
             ValueError: for such inputs.
@@ -179,7 +179,7 @@ class StackedMLP(RunModel):
 
 
 def _stacked(runs: Sequence[Sequence[Tensor]]) -> nn.ParameterList:
-    """Make of each layer's tensors, one from each run, one parameter with a run axis."""
+    """Stack each layer's tensors, one from each run, into one parameter with a run axis."""
     layers = zip(*runs, strict=True)
     return nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in layers)
 
@@ -187,14 +187,14 @@ def _stacked(runs: Sequence[Sequence[Tensor]]) -> nn.ParameterList:
 def _initial_layers(
     sizes: Sequence[int], seed: int, initialization: str
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer.
+    """Draw the weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer.
 
-    They come from a generator of the run.
+    They come from the run's own generator.
     """
     generator = torch.Generator().manual_seed(int(seed))
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):
-        weight = torch.empty(width, units, device="cpu")  # as the generator
+        weight = torch.empty(width, units, device="cpu")  # like the generator
         bias = torch.zeros(units, device="cpu")
         if initialization == "he":
             weight.normal_(0, math.sqrt(2 / width), generator=generator)

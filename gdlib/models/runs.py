@@ -1,4 +1,4 @@
-"""What every stack of runs can do, and two stacks of modules of any kind."""
+"""The base class of stacks of runs, and two stacks for modules of any kind."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class RunModel(nn.Module):
     runs: int
 
     def features(self, inputs: Tensor) -> Tensor:
-        """Return the inputs of the last layer, ``[R, N, D]``, of a stack that exposes them."""
+        """Return the inputs of the last layer, ``[R, N, D]``, if the stack exposes them."""
         raise TypeError(f"{type(self).__name__} does not expose the inputs of its last layer")
 
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``.
 
-        A norm that is not finite makes that run's gradients useless and leaves the others alone.
+        A norm that is not finite makes only that run's gradients useless.
 
         Returns:
-            The R norms from before.
+            The R norms before scaling.
         """
         gradients = [one.grad for one in self.parameters() if one.grad is not None]  # (R, ...)
         if not gradients:
@@ -57,12 +57,12 @@ class RunModel(nn.Module):
 
 
 class ModuleStack(RunModel):
-    """R modules of any kind, which compute one after another.
+    """R modules of any kind, computed one after another.
 
-    A run in the stack so computes what it computes alone. But random numbers, such as the masks of
-    dropout, are drawn from one generator in turn, and depend on the other runs. Nothing waits for a
-    GPU. While a CUDA graph is recorded each module has a stream of its own, so that the replayed
-    graph computes them side by side.
+    A run in the stack therefore computes what it computes alone, but random numbers, such as
+    dropout masks, are drawn from one generator in turn and depend on the other runs. Nothing waits
+    for a GPU. While a CUDA graph is recorded, each module has its own stream, so the replayed graph
+    computes them side by side.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
@@ -91,9 +91,9 @@ class ModuleStack(RunModel):
         self.runs = len(self.copies)
 
     def forward(self, inputs: Tensor) -> Outputs:
-        """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R).
+        """Compute outputs ``[R, N, C]`` for inputs ``[S, N, ...]`` (S divides R).
 
-        Of modules that return several tensors, such as cosines and features, each is stacked.
+        If modules return several tensors, such as cosines and features, each is stacked.
         """
         outputs = self._each(lambda copy, batch: copy(batch), inputs)
         _check_outputs(outputs[0])
@@ -138,15 +138,15 @@ class VmapStack(RunModel):
     """R modules of one kind and shape, which ``torch.func.vmap`` computes at once.
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
-    where a module is small. What is no tensor, such as an activation, is the same in all. It does
-    not suit modules that change themselves, such as batch normalisation, nor dropout.
+    for small modules. What is not a tensor, such as an activation, is the same in all. It suits
+    neither modules that change their own state, such as batch normalisation, nor dropout.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
     Raises:
-        ValueError: for no module, for modules of several kinds or shapes or that differ in a
-            number, a text or a function, and for batch normalisation and dropout.
+        ValueError: for no module, for modules that differ in kind, shape, a number, a string or a
+            function, and for batch normalisation and dropout.
 
     Example:
         >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
@@ -186,13 +186,13 @@ class VmapStack(RunModel):
         for place, buffer in enumerate(constant.values()):
             self.register_buffer(f"constant{place}", buffer)
         # in a tuple, since it holds no values: it says what to do with those of the stack. A tensor
-        # that two layers share must stay one, for functional_call to replace both.
+        # that two layers share must stay one tensor, so that functional_call replaces both.
         tensors = [*copies[0].parameters(), *copies[0].buffers()]
         without_values = {id(one): torch.empty_like(one, device="meta") for one in tensors}
         self._form = (copy.deepcopy(copies[0], without_values),)
 
     def forward(self, inputs: Tensor) -> Outputs:
-        """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
+        """Compute outputs ``[R, N, C]`` for inputs ``[S, N, ...]`` (S divides R)."""
         shared = self._runs_of_batch(inputs)
         (form,) = self._form
         form.train(self.training)
@@ -211,12 +211,12 @@ class VmapStack(RunModel):
         try:
             return torch.func.vmap(of_run)(state, each)
         except RuntimeError as error:
-            error.add_note("What torch.func.vmap cannot compute, a ModuleStack can.")
+            error.add_note("A ModuleStack can compute what torch.func.vmap cannot.")
             raise
 
 
 def _described(module: nn.Module) -> dict[str, object]:
-    """Name the layers and what shapes them beside tensors: numbers, texts, functions, hooks."""
+    """Name the layers and what shapes them besides tensors: numbers, strings, functions, hooks."""
     described: dict[str, object] = {}
     for place, layer in module.named_modules():
         described[place or "the module"] = type(layer)
@@ -224,10 +224,10 @@ def _described(module: nn.Module) -> dict[str, object]:
             if isinstance(value, dict):
                 value = len(value)
             elif isinstance(value, (Real, str, tuple)):
-                value = repr(value)  # NaN is like NaN
+                value = repr(value)  # so that NaN equals NaN
             else:
                 value = getattr(value, "__qualname__", None)
-            if not name.startswith(("training", "_torch")):  # and numbers of the compiler
+            if not name.startswith(("training", "_torch")):  # skips the compiler's numbers
                 described[f"{place}.{name}".removeprefix(".")] = value
     return described
 

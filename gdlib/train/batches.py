@@ -1,4 +1,4 @@
-"""The batches of an epoch: which samples, in which order, and as a model sees them."""
+"""The batches of an epoch: which samples, in which order, and in the form that a model sees."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Prepare = Callable[[Tensor, Tensor | None], Tensor]
 Order = Callable[[int], Tensor]
 Draws = Callable[[int], Tensor]
 
-# what tells the key of an order from others of a seed, such as those of an augmentation
+# keeps the key of an order apart from others of the same seed, such as those of an augmentation
 _ORDERS = 1 << 32
 
 
 def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
     """Draw the order of the samples in an epoch, ``[N]``: a permutation.
 
-    It depends on the seed and the epoch only.
+    It depends only on the seed and the epoch.
 
     Args:
         seed: in [0, 2**31).
@@ -44,8 +44,8 @@ def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Te
     """Return the first n of :func:`batch_order` for each seed and number of samples, ``[S, n]``.
 
     n is the smallest of these numbers. PyTorch's generator keeps 32 bits of a seed, which hold an
-    epoch below 2**20 and a seed below 2**12. Two larger seeds would share their orders, so those
-    come from NumPy's Philox generator, whose key holds both whole.
+    epoch below 2**20 and a seed below 2**12. Two larger seeds would share their orders, so theirs
+    come from NumPy's Philox generator, whose key holds both in full.
 
     Example:
         >>> batch_orders([0, 1], epoch=1, samples=[4, 3]).shape
@@ -89,13 +89,13 @@ class Tables(NamedTuple):
     draws: Tensor | None  # random numbers of each sample, (S, n, ...)
 
     def of_step(self, number: int, size: int) -> Tables:
-        """Return the part of a step of the epoch, counted from 0."""
+        """Return the part for one step of the epoch, counted from 0."""
         part = slice(number * size, (number + 1) * size)
         draws = None if self.draws is None else self.draws[:, part]
         return Tables(self.indices[:, part], self.targets[:, part], self.betas[number], draws)
 
     def at(self, counter: Tensor, size: int) -> Tables:
-        """Return the part of a full step whose number ``[1]`` is on the device."""
+        """Return the part for a full step whose number ``[1]`` is on the device."""
         part = counter * size + torch.arange(size, device=counter.device)
         return Tables(
             self.indices.index_select(1, part),
@@ -106,18 +106,19 @@ class Tables(NamedTuple):
 
 
 class Batches:
-    """The batches of R runs, S different ones in each step; arguments as of ``train``.
+    """The batches of R runs, S different ones in each step; arguments are those of ``train``.
 
     Attributes:
         groups: S.
         places: which of the S batches each run sees, ``[R]``; None where it is r // (R // S), as in
-            a grid whose runs of one seed stand side by side.
-        seeds: of each run, by which a checkpoint knows the order; None where it was given.
-        steps: in an epoch.
-        samples: that a run sees in an epoch.
+            a grid whose runs with equal seeds are adjacent.
+        seeds: the seed of each run, by which a checkpoint identifies the order; None where the
+            order was given.
+        steps: number of steps in an epoch.
+        samples: number of samples that a run sees in an epoch.
     """
 
-    tables: Tables  # of the epoch under way
+    tables: Tables  # of the current epoch
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class Batches:
         elif seeds is not None:
             raise ValueError("order takes the place of seeds: leave one of them out")
         else:
-            self.order = functools.lru_cache(maxsize=1)(order)  # its shape is asked for first
+            self.order = functools.lru_cache(maxsize=1)(order)  # called here first, for its shape
             first = torch.as_tensor(self.order(1), device=self.inputs.device)
             if first.ndim != 2 or len(first) not in (1, runs):
                 raise ValueError(
@@ -190,17 +191,17 @@ class Batches:
         shape = self.groups, self.length
         if tuple(values.shape[:2]) != shape:
             raise ValueError(
-                f"{what} of epoch {epoch} must begin with the shape {list(shape)}, as that of "
+                f"{what} of epoch {epoch} must begin with the shape {list(shape)}, as in "
                 f"epoch 1; got {list(values.shape)}"
             )
         return values
 
     def batch(self, number: int) -> Batch:
-        """Gather the batch of a step of the epoch, counted from 0."""
+        """Gather the batch for one step of the epoch, counted from 0."""
         return self.gather(self.tables.of_step(number, self.size))
 
     def gather(self, part: Tables) -> Batch:
-        """Gather the inputs of a part of the tables, and prepare them."""
+        """Gather the inputs for a part of the tables and prepare them."""
         inputs = self.inputs.index_select(0, part.indices.flatten())
         inputs = inputs.unflatten(0, part.indices.shape).to(self.device)  # (S, B, ...)
         if self.prepare is not None:
@@ -229,16 +230,16 @@ class Batches:
 
 
 def _checked(data: Any, *, finite: bool) -> tuple[Tensor, Tensor]:
-    """Refuse data that make no training."""
+    """Refuse data that cannot be trained on."""
     pair = data if isinstance(data, (list, tuple)) else ()
     if len(pair) != 2 or not all(isinstance(one, Tensor) for one in pair):
         given = f"{type(data).__name__} of {', '.join(type(one).__name__ for one in pair)}"
         raise TypeError(
             "data must be a pair of tensors (inputs, labels); got "
-            f"{given if pair else type(data).__name__}. torch.as_tensor makes a tensor of an array "
-            "or a list; of a Dataset: torch.utils.data.default_collate(list(dataset))"
+            f"{given if pair else type(data).__name__}. torch.as_tensor converts an array or a "
+            "list; for a Dataset: torch.utils.data.default_collate(list(dataset))"
         )
-    inputs, targets = (one.detach() for one in pair)  # features may have a graph behind them
+    inputs, targets = (one.detach() for one in pair)  # features may carry a graph
     for name, values in (("inputs", inputs), ("labels", targets)):
         if values.layout is not torch.strided or values.is_meta:
             kind = "without values" if values.is_meta else f"of layout {values.layout}"
@@ -248,11 +249,11 @@ def _checked(data: Any, *, finite: bool) -> tuple[Tensor, Tensor]:
             "inputs and labels must hold the same number of samples, at least one; got shapes "
             f"{list(inputs.shape)} and {list(targets.shape)}"
         )
-    # the sum is one pass; each value is looked at only where it is not finite
+    # the sum takes one pass; single values are checked only if it is not finite
     if finite and not inputs.sum().isfinite() and not inputs.isfinite().all():
         raise ValueError(
-            "inputs must be finite; they hold NaN or infinity, and there is no prepare that "
-            "could mend them"
+            "inputs must be finite; they hold NaN or infinity, and there is no prepare to "
+            "replace them"
         )
     return inputs, targets
 

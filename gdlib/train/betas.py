@@ -14,20 +14,20 @@ from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train.objective import Objective
 
 Beta = float | Callable[[int], float]
-"""A number, or a schedule: it maps an optimiser step, counted from 0, to a number."""
+"""A number, or a schedule, which maps an optimiser step, counted from 0, to a number."""
 
 
 class Betas:
-    """The β of the steps of R runs: numbers, schedules, or what the loss has itself.
+    """The β of each step of R runs: from numbers, from schedules, or from the loss itself.
 
     Args:
         betas: one for each run, one for all, or None for the loss's own.
-        objective: knows the loss.
+        objective: the loss of each run.
         runs: R.
-        dtype: of the tensors with β.
+        dtype: type of the β tensors.
 
     Attributes:
-        known: whether the loss has a β, for the history to tell.
+        known: whether the loss has a β to record in the history.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Betas:
         self.known = self.each is not None or objective.betas(runs) is not None
 
     def of_steps(self, steps: Sequence[int]) -> Tensor:
-        """Return the β of these steps for each run, ``[steps, R]``; 1 of a loss without a β."""
+        """Return the β of these steps for each run, ``[steps, R]``; 1 for a loss without a β."""
         if self.each is None:
             now = self.objective.betas(self.runs) or [1.0] * self.runs
             return torch.tensor(now, dtype=self.dtype, device="cpu").expand(len(steps), -1)
@@ -62,7 +62,7 @@ class Betas:
         return torch.from_numpy(table).to(self.dtype)
 
     def described(self) -> list[str]:
-        """Name each β by which a checkpoint knows it; those of gdlib.schedules with numbers."""
+        """Name each β for a checkpoint to compare; those of gdlib.schedules with their numbers."""
         pure = (Constant, LinearWarmup)
         return [
             getattr(one, "__name__", type(one).__name__)

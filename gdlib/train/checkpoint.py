@@ -1,6 +1,6 @@
-"""The file by which a training goes on: written whole, with a checksum behind it.
+"""The file from which training resumes: written as a whole, followed by a checksum.
 
-What has the right checksum was written by :func:`save`, so its parts are not looked at one by one.
+A file with the right checksum was written by :func:`save`, so its parts are not checked one by one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Checkpoint:
     Args:
         path: the file; None to keep nothing.
         every: epochs between two writes.
-        identity: of the training; a file with another one is refused.
-        settings: the numbers that decide the training; a file with others is refused.
-        parts: what has a state, by name.
+        identity: describes the training; a file with a different one is refused.
+        settings: the numbers that determine the training; a file with different ones is refused.
+        parts: the objects that have a state, by name.
 
     Raises:
-        TypeError: for what is no path.
-        ValueError: for ``every`` below 1, and for a path that is a directory.
+        TypeError: if ``path`` is not a path.
+        ValueError: if ``every`` is below 1 or the path is a directory.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Checkpoint:
         self.path = None if path is None else Path(path).expanduser().absolute()
         if self.path is not None and self.path.is_dir():
             raise ValueError(
-                f"a checkpoint is a file, and {self.path} is a directory; "
+                f"a checkpoint is a file, but {self.path} is a directory; "
                 f"name a file in it, such as {self.path / 'state.pt'}"
             )
         self.every = check_whole("checkpoint_every", every, 1)
@@ -59,7 +59,7 @@ class Checkpoint:
         self.unsaved: dict[str, Any] | None = None  # the state of the last epoch, if no file has it
 
     def update(self, history: History) -> None:
-        """Take the state after an epoch, and write it if it is its turn."""
+        """Take the state after an epoch, and write it if a write is due."""
         if self.path is None:
             return
         state = {
@@ -82,12 +82,12 @@ class Checkpoint:
             self.unsaved = None
 
     def restore(self, epochs: int) -> History:
-        """Restore the state of the file if there is one; return its history, from epoch 0.
+        """Restore the state from the file, if there is one; return its history, from epoch 0.
 
         A file that is refused leaves everything as it was.
 
         Args:
-            epochs: how many the training is to have in the end.
+            epochs: how many epochs the training is to have in total.
 
         Raises:
             ValueError: for a file that is damaged, belongs to another training, or has more epochs.
@@ -113,7 +113,7 @@ class Checkpoint:
                 part.load_state_dict(before[name])
             reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
             raise ValueError(
-                f"the checkpoint {path} is damaged, or of a model of another shape ({reason}); "
+                f"the checkpoint {path} is damaged, or of a model of a different shape ({reason}); "
                 "delete it to start again"
             ) from error
         torch.set_rng_state(state["random"])
@@ -123,7 +123,7 @@ class Checkpoint:
         return copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
 
     def _read(self, path: Path) -> dict[str, Any]:
-        content = path.read_bytes()  # what fails here is no reason to delete the file
+        content = path.read_bytes()  # a failure to read is no reason to delete the file
         try:
             if hashlib.sha256(content[:-32]).digest() != content[-32:]:
                 raise ValueError("its checksum differs")
@@ -160,7 +160,7 @@ class Checkpoint:
 
 
 def _check_readable(state: Mapping[str, Any]) -> None:
-    """Refuse, before anything is trained, a state that could not be read again."""
+    """Refuse, before anything is trained, a state that could not be read back."""
     content = io.BytesIO()
     torch.save(state, content)
     content.seek(0)
@@ -170,15 +170,15 @@ def _check_readable(state: Mapping[str, Any]) -> None:
         lines = (line.strip() for line in str(error).splitlines())
         what = next((line for line in lines if "Unsupported" in line), type(error).__name__)
         raise TypeError(
-            "a checkpoint can hold tensors, numbers, texts and containers of them, and the state "
+            "a checkpoint can hold tensors, numbers, strings and containers of them, but the state "
             f"of the stack or of a loss holds something else ({what})"
         ) from error
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write a state, and the SHA-256 of its bytes behind it.
+    """Write a state, followed by the SHA-256 of its bytes.
 
-    A flipped bit of a weight would otherwise pass for a weight.
+    Without it, a weight with a flipped bit would go unnoticed.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

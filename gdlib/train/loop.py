@@ -31,7 +31,7 @@ from gdlib.train.update import RecordedSGD, Update, optimizer_of, rates_of, read
 
 Measure = Callable[[Any, int], Mapping[str, Tensor | float] | None]
 
-_ENTRIES = ("epoch", "beta", "learning_rate", "loss")  # of the history, beside what is measured
+_ENTRIES = ("epoch", "beta", "learning_rate", "loss")  # of the history, besides what is measured
 _log = logging.getLogger("gdlib.train")
 
 
@@ -67,92 +67,94 @@ def train(
 ) -> list[dict[str, Any]]:
     r"""Train a stack of R runs, in place.
 
-    A step goes down the gradient of
+    Each step takes the gradient of
 
     .. math:: \sum_{r=1}^{R} \frac{1}{B} \sum_{n=1}^{B} J_{r,n},
 
-    the mean over the B samples of a batch and the sum over the R runs, so that every run gets the
-    gradient that it would get alone. A loss that returns one number for a batch gives it in the
-    place of the mean. A run that diverges goes on beside the others, and a warning is logged at the
-    end. The stack is left in evaluation if there is a ``measure``, in training otherwise, and so is
-    a loss that is a module.
+    the mean over the B samples of a batch, summed over the R runs, so every run gets the gradient
+    that it would get alone. If a loss returns one number for a batch, that number replaces the
+    mean. A run that diverges continues alongside the others, and a warning is logged at the end.
+    The stack, and a loss that is a module, are left in evaluation mode if there is a ``measure``,
+    in training mode otherwise.
 
     Args:
         stack: maps inputs ``[S, B, ...]`` to outputs ``[R, B, C]``, or to several outputs; see
             :mod:`gdlib.models`.
-        loss: maps outputs and targets of a run to the loss of each sample ``[B]``, or to one
-            number: a loss of :mod:`gdlib.losses` or of PyTorch, of which every run gets a copy, or
-            a function. Further outputs of the stack come as further arguments. Or a list with a
-            loss for each run, or a :class:`RunLoss`, which computes all runs at once. Parameters of
-            a loss are trained, without weight decay.
+        loss: maps the outputs and targets of a run to the loss of each sample ``[B]``, or to one
+            number: a loss from :mod:`gdlib.losses` or PyTorch, of which every run gets a copy, or a
+            function. Further outputs of the stack are passed as further arguments. Alternatively, a
+            list with one loss for each run, or a :class:`RunLoss`, which computes all runs at once.
+            Parameters of a loss are trained, without weight decay.
         data: inputs ``[N, ...]`` and targets ``[N, ...]``: class indices of any integer type, or
-            whatever the loss takes. Batches go to the device of the stack; data on it need not
-            travel.
+            whatever the loss takes. Batches are moved to the device of the stack; data already
+            there is not moved.
         epochs: number of passes over the data.
         lr: learning rate.
         batch_size: B. The last batch of an epoch is smaller where B does not divide N.
         betas: the β of a :class:`gdlib.losses.GDCrossEntropyLoss` or a :class:`RunLoss`, one for
-            each run or one for all; None for the loss's own. One is a number or a schedule, a
-            function of the optimiser step, from 0: ``LinearWarmup(0.1, 1.0, steps)``.
-        seeds: of the order of the samples (:func:`batch_order`), one for each run or one for all; 0
-            by default. Runs of equal seeds share their batches. :func:`torch.manual_seed` has no
-            effect on it.
+            each run or one for all; None uses the loss's own. Each is a number or a schedule, a
+            function of the optimiser step, from 0, such as ``LinearWarmup(0.1, 1.0, steps)``.
+        seeds: seeds for the order of the samples (:func:`batch_order`), one for each run or one for
+            all; 0 by default. Runs with equal seeds share their batches. :func:`torch.manual_seed`
+            has no effect on the order.
         optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
-        momentum: of SGD, or the first decay rate of Adam; None for PyTorch's own, 0 and 0.9.
+        momentum: momentum of SGD, or first decay rate of Adam; None uses PyTorch's defaults, 0 and
+            0.9.
         weight_decay: coefficient of the L2 penalty that is added to the gradient.
-        lr_schedule: ``"milestones"``: see there. ``"exponential"``: by the same factor after every
-            epoch, down to a thousandth in the last one. ``"one-cycle"``: from step to step up to
-            ``lr`` and down to nothing, while the momentum goes from 0.95 to 0.85 and back, whatever
-            ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
-        milestones: after these numbers of finished epochs the learning rate is divided by ten.
+        lr_schedule: ``"milestones"``: see below. ``"exponential"``: falls by the same factor after
+            every epoch, to a thousandth in the last one. ``"one-cycle"``: rises step by step to
+            ``lr`` and then falls almost to 0, while the momentum goes from 0.95 to 0.85 and back,
+            whatever ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
+        milestones: numbers of finished epochs after which the learning rate is divided by ten.
         max_grad_norm: limit for the Euclidean norm of the gradient of each run; None for no limit.
-        order: in the place of seeds: maps an epoch, from 1, to the indices of its samples for each
-            run, ``[R, n]``, or for all, ``[1, n]``. It must depend on the epoch only; n is the same
+        order: used instead of seeds: maps an epoch, from 1, to the indices of its samples for each
+            run, ``[R, n]``, or for all, ``[1, n]``. It must depend only on the epoch; n is the same
             in every epoch.
         drop_last: leave out the last batch of an epoch where it would be smaller. Batch
-            normalisation makes nothing of a batch of one sample.
-        prepare: maps a batch ``[S, B, ...]`` as it lies in memory, and the random numbers drawn for
-            it or None, to what the stack sees. S is the number of different seeds, in the order of
-            their first runs, or of rows of ``order``.
-        draws: maps an epoch, from 1, to random numbers ``[S, n, ...]`` for ``prepare``, a row for
-            each sample in the order of the epoch. It must depend on the epoch only.
-        precision: ``"float32"``, or ``"bfloat16"`` for a stack that runs under autocast; weights
-            and loss stay in float32. ``torch.bfloat16`` means the same.
-        recorded: record one step on a GPU as a CUDA graph and replay it. On another device the
-            steps are done one by one, and the log says so.
-        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
+            normalisation cannot train on a batch of one sample.
+        prepare: maps a batch ``[S, B, ...]``, as stored, and the random numbers drawn for it, or
+            None, to what the stack sees. S is the number of distinct seeds, in the order of their
+            first runs, or the number of rows of ``order``.
+        draws: maps an epoch, from 1, to random numbers ``[S, n, ...]`` for ``prepare``, one row per
+            sample in the order of the epoch. It must depend only on the epoch.
+        precision: ``"float32"``, or ``"bfloat16"`` to run the stack under autocast; weights and
+            loss stay in float32. ``torch.bfloat16`` means the same.
+        recorded: record one step on a GPU as a CUDA graph and replay it. On other devices the steps
+            are done one by one, and the log says so.
+        fused: let the optimiser update all parameters in one kernel; on a CPU this changes the last
             bits.
-        by_hand: where it can, do the steps of a :class:`gdlib.models.StackedMLP` by a backward pass
-            written by hand, to rounding the same. It can on a CPU, with SGD in float32, for class
-            indices and a :class:`gdlib.losses.GDCrossEntropyLoss` whose other options are those of
-            PyTorch, and for a :class:`RunLoss` that says so.
-        measure: called with the stack and the number of finished epochs before the first and after
-            each; what it returns, values with R as their first dimension, goes into the history.
-        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from
-            there and ends in the same weights, bit for bit, as without the interruption (CPU, one
-            thread). A file of another learning rate or another number of the loss is refused;
-            ``epochs`` alone may grow, where the learning rate falls at milestones. Of random
-            numbers, the state of PyTorch's generator on the CPU is kept.
-        checkpoint_every: epochs between two writes. The end, and an exception such as an
-            interruption, write the last whole epoch.
-        identity: describes stack, data, loss and β; a file with another one is refused. Without
-            one, losses of libraries and schedules of :mod:`gdlib.schedules` are compared by their
-            names and numbers, the stack by its shapes, and neither data nor functions are.
+        by_hand: where possible, do the steps of a :class:`gdlib.models.StackedMLP` with a backward
+            pass written by hand, the same up to rounding. This is possible on a CPU, with SGD in
+            float32, for class indices and a :class:`gdlib.losses.GDCrossEntropyLoss` whose other
+            options have PyTorch's defaults, and for a :class:`RunLoss` that declares it.
+        measure: called with the stack and the number of finished epochs, before the first epoch and
+            after each; the values that it returns, with R as their first dimension, go into the
+            history.
+        checkpoint: a file that keeps the state between epochs. If it exists, training resumes from
+            it and ends with the same weights, bit for bit, as without the interruption (CPU, one
+            thread). A file with a different learning rate or a different number in the loss is
+            refused; only ``epochs`` may grow, where the learning rate falls at milestones. Of the
+            random states, only that of PyTorch's CPU generator is kept.
+        checkpoint_every: epochs between two writes. The last complete epoch is also written at the
+            end, and on an exception such as an interruption.
+        identity: describes stack, data, loss and β; a file with a different one is refused. Without
+            one, losses from libraries and schedules from :mod:`gdlib.schedules` are compared by
+            their names and numbers, the stack by its shapes; data and functions are not compared.
 
     Returns:
-        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
-        ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one, at the end
-        that of the last step; after one cycle no rate follows, and the number means nothing), from
-        epoch 1 on ``loss`` (the mean over the samples of the epoch as they were met, ``[R]``; where
-        labels are ignored, that of the batches' means, by the size of the batch, without batches in
-        which no label counts), and what ``measure`` returned, as tensors.
+        The history: for each finished epoch, from 0, a dictionary with ``epoch``; ``beta`` and
+        ``learning_rate`` for the next step (β as ``[R]``, if the loss has one, and at the end that
+        of the last step; after one cycle there is no next rate, and the number has no meaning);
+        from epoch 1 on, ``loss`` (the mean over the samples of the epoch as they were seen,
+        ``[R]``; where labels are ignored, the mean of the batches' means, weighted by batch size,
+        without batches in which no label counts); and what ``measure`` returned, as tensors.
 
     Raises:
-        TypeError: for arguments of a kind that is not known, and for a stack with other outputs
-            than the loss takes.
-        ValueError: for numbers that make no training, for a stack without values, for labels that
-            it has no output for, and for a checkpoint that is damaged, belongs to another training
-            or is of a stack of another shape.
+        TypeError: for arguments of the wrong kind, and for a stack whose outputs the loss does not
+            take.
+        ValueError: for numbers with which nothing can be trained, for a stack without values, for
+            labels for which it has no output, and for a checkpoint that is damaged, or belongs to
+            another training or to a stack of a different shape.
 
     Example:
         Three runs that differ in β only:
@@ -201,7 +203,7 @@ def train(
         stack.runs,
         given=betas is not None,
         targets=batches.targets,
-        at_once=not isinstance(stack, ModuleStack),  # which computes run by run anyway
+        at_once=not isinstance(stack, ModuleStack),  # it computes run by run anyway
     )
     floating = (one.dtype for one in stack.parameters() if one.is_floating_point())
     least = torch.get_default_dtype()
@@ -212,14 +214,14 @@ def train(
     if per_step and recorded and update.optimizer != "sgd":
         raise ValueError(
             "lr_schedule='one-cycle' changes the momentum in every step, which a recorded step "
-            f"sees with optimizer='sgd' alone, not with {update.optimizer!r}: set recorded=False"
+            f"follows only with optimizer='sgd', not with {update.optimizer!r}: set recorded=False"
         )
     learnt = [*stack.parameters(), *objective.parameters()]
     if not any(parameter.requires_grad for parameter in learnt):
         raise ValueError("nothing is learnt: no parameter of the stack requires a gradient")
     rate: float | Tensor = update.lr
     if recorded and not per_step:
-        rate = torch.tensor(rate, device=device)  # from here a recorded step reads it
+        rate = torch.tensor(rate, device=device)  # a recorded step reads it from here
     updates = optimizer_of(
         update,
         list(stack.parameters()),
@@ -243,7 +245,7 @@ def train(
     file = Checkpoint(checkpoint, checkpoint_every, identity, settings, parts)
     history = file.restore(epochs)
     last = max(epochs * batches.steps - 1, 0)
-    if 0 < len(history) <= epochs and table.each is not None:  # an end goes on
+    if 0 < len(history) <= epochs and table.each is not None:  # this may have been the end
         history[-1]["beta"] = table.of_steps([min((len(history) - 1) * batches.steps, last)])[0]
     if isinstance(rate, Tensor):
         read_from(rate, updates)
@@ -294,22 +296,22 @@ def predict(
     prepare: Callable[[Tensor], Tensor] | None = None,
     precision: str | torch.dtype = "float32",
 ) -> Tensor:
-    """Compute the outputs of inputs ``[N, ...]``, in float32 at least; no module's mode changes.
+    """Compute the outputs for inputs ``[N, ...]``, in at least float32; no module's mode changes.
 
     Args:
         stack: a stack of R runs, which share the inputs.
-        inputs: inputs ``[N, ...]``; they go to the device of the stack batch by batch.
-        batch_size: samples at a time.
+        inputs: inputs ``[N, ...]``; they are moved to the device of the stack batch by batch.
+        batch_size: number of samples at a time.
         features: return the inputs of the last layer instead.
-        prepare: makes of a batch ``[B, ...]`` what the stack sees; by default the batch itself.
-        precision: as of :func:`train`.
+        prepare: maps a batch ``[B, ...]`` to what the stack sees; by default, the batch itself.
+        precision: as in :func:`train`.
 
     Returns:
-        The outputs ``[R, N, C]``, of a stack with several outputs the first; or features ``[R, N,
-        D]``.
+        The outputs ``[R, N, C]``, or the first ones of a stack with several; with ``features``, the
+        features ``[R, N, D]``.
 
     Raises:
-        TypeError: for what is no stack, and for inputs that are no tensor.
+        TypeError: if ``stack`` is not a stack or ``inputs`` is not a tensor.
         ValueError: for an unknown precision, and for a batch_size below 1.
 
     Example:
@@ -320,7 +322,7 @@ def predict(
     _check_stack(stack)
     if not isinstance(inputs, Tensor):
         raise TypeError(
-            f"inputs must be a tensor, and not labels beside it; got {type(inputs).__name__}"
+            f"inputs must be a single tensor, without labels; got {type(inputs).__name__}"
         )
     check_whole("batch_size", batch_size, 1)
     device = device_of(stack)
@@ -342,7 +344,7 @@ def predict(
 
 
 def device_of(stack: nn.Module) -> torch.device:
-    """Return the device of a stack: of its first parameter or buffer; the CPU without any."""
+    """Return the device of a stack's first parameter or buffer; the CPU if it has none."""
     for tensor in [*stack.parameters(), *stack.buffers()]:
         return tensor.device
     return torch.device("cpu")
@@ -358,7 +360,7 @@ def _check_stack(stack: object) -> None:
     if device_of(stack).type == "meta":
         raise ValueError(
             "stack is on the meta device and holds no values: stack.to_empty(device=...) gives it "
-            "memory, which is then to be filled"
+            "memory, which must then be filled"
         )
 
 
@@ -404,7 +406,7 @@ def _step_of(
 
 
 def _settings(update: Update, batches: Batches, precision: str, epochs: int) -> dict[str, Any]:
-    """List the numbers that decide a training, by which a checkpoint knows it."""
+    """List the numbers that determine a training, by which a checkpoint identifies it."""
     settings = {
         "samples": batches.length,
         "batch_size": batches.size,
@@ -423,7 +425,7 @@ def _settings(update: Update, batches: Batches, precision: str, epochs: int) -> 
 def _measured(
     measure: Measure | None, stack: RunModel, objective: Objective, epoch: int
 ) -> dict[str, Tensor]:
-    """Call ``measure``, with stack and loss in evaluation, and make tensors of its numbers."""
+    """Call ``measure`` with stack and loss in evaluation mode; convert its numbers to tensors."""
     if measure is None:
         return {}
     stack.eval()
@@ -448,7 +450,7 @@ def _as_tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True)  # what was measured may change later
     try:
-        exact = torch.float64 if isinstance(value, float) else None  # as Python has it
+        exact = torch.float64 if isinstance(value, float) else None  # as in Python
         return torch.as_tensor(value, dtype=exact, device="cpu").clone()
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(

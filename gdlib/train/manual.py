@@ -1,6 +1,6 @@
 """One optimiser step of a stack of perceptrons, with the backward pass written out.
 
-There is no graph, there are few allocations, and all parameters lie in one vector.
+There is no graph, there are few allocations, and all parameters are in one vector.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from gdlib.functional._arguments import check_parameter
 from gdlib.models import ACTIVATIONS, RunModel, StackedMLP
 from gdlib.train.objective import Objective, has_hooks
 
-_WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
-# numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
+_WIDE = (64, 16)  # inputs and units from which one product for all runs is faster
+# numbers in two AVX-512 vectors: each block begins, and the whole ends, on a vector boundary
 _ALIGNED = 32
 
-_SMALLEST = 1e-30  # β times the probability of a true class by which one may divide
+_SMALLEST = 1e-30  # least product of β and a true class's probability that is safe to divide by
 
-# In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient
-# by the derivative and spends the outputs.
+# In place: the first of a pair turns pre-activations into outputs, the second multiplies a gradient
+# by the derivative and overwrites the outputs.
 _BY_HAND: dict[
     Callable[[Tensor], Tensor],
     tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], object]],
@@ -44,14 +44,15 @@ _BY_HAND: dict[
 
 
 _one_dnn: Callable[..., Tensor] | None = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-"""A product by oneDNN; a private part of PyTorch, and None where it has none."""
+"""oneDNN's matrix product, a private part of PyTorch; None where PyTorch lacks it."""
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply ``[M, K]`` by the transpose of ``[N, K]``, both contiguous.
 
-    By oneDNN where PyTorch has it: it uses AVX-512 wherever that is, MKL only on processors of
-    Intel. From PyTorch 2.10 on a row of the left or the right gives the same bits among any others.
+    This uses oneDNN where PyTorch has it: oneDNN uses AVX-512 wherever available, MKL only on Intel
+    processors. From PyTorch 2.10 on, a row of the left or the right gives the same bits whatever
+    the other rows are.
     """
     if (
         _one_dnn is not None
@@ -65,30 +66,30 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 class View(NamedTuple):
     """A block of numbers in two shapes, over the same memory."""
 
-    seen: Tensor  # with the dimensions of its parameter, the runs in groups where they share
+    seen: Tensor  # with the dimensions of its parameter, the runs grouped where they share
     used: Tensor  # as the products use it
 
 
 class ManualStep:
-    r"""Forward, loss, backward, clipping, update: as :class:`gdlib.train.step.Step`, to rounding.
+    r"""Forward, loss, backward, clipping, update: as :class:`gdlib.train.step.Step` up to rounding.
 
-    With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers
-    are made once, and parameters, gradients and momenta are three rows of one array, which lives
-    here during an epoch, at the end of which :meth:`end` hands it to the model and its optimizer.
+    With few units in a layer, an autograd step is mostly calls and allocations. Here the buffers
+    are made once, and parameters, gradients and momenta are three rows of one array. It lives here
+    during an epoch; at the end, :meth:`end` hands it to the model and its optimizer.
 
     A run in a stack computes what it computes alone, bit for bit, under the conditions of
-    :class:`gdlib.models.StackedMLP`: every sum over samples or classes is made run by run, and
-    every operation over the whole vector is a single multiplication or addition. Runs that share a
-    batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`, with
-    weights ``[R, H, D]``. The logits and the last layer's weights lie transposed, ``[R, C, B]`` and
+    :class:`gdlib.models.StackedMLP`: every sum over samples or classes is taken run by run, and
+    every operation over the whole vector is a single multiplication or addition. For runs that
+    share a batch, a large first layer is one product :math:`[B, D] \times [D, R H]`, with weights
+    ``[R, H, D]``. The logits and the last layer's weights lie transposed, ``[R, C, B]`` and
     ``[R, C, H]``: with few classes these products are two to three times faster.
 
     Args:
-        model: a stack that :meth:`serves`, as the objective and the optimizer.
+        model: a stack accepted by :meth:`serves` together with the objective and the optimizer.
         objective: its ``beta_and_temperature`` is used.
         optimizer: its learning rate, momentum and weight decay are read at each step.
-        groups: S, how many batches a step has.
-        places: which of them each run sees, as of :class:`gdlib.train.batches.Batches`.
+        groups: S, the number of batches in a step.
+        places: which of them each run sees, as in :class:`gdlib.train.batches.Batches`.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
 
     Attributes:
@@ -99,9 +100,9 @@ class ManualStep:
     def serves(model: RunModel, objective: Objective, optimizer: torch.optim.Optimizer) -> bool:
         """Say whether this computes what autograd would.
 
-        It does for perceptrons with a hidden layer, on a CPU, by SGD, with the loss of a gradient
-        decay and nothing learnt but the perceptrons. A subclass may compute something else, and so
-        may a model with hooks, with weights that are computed or shared, or with another method.
+        It does for perceptrons with a hidden layer on a CPU, trained by SGD with a gradient-decay
+        loss, if nothing else is learnt. A subclass may compute something else, and so may a model
+        with hooks, with computed or shared weights, or with a replaced method.
         """
         return (
             type(model) is StackedMLP
@@ -137,13 +138,13 @@ class ManualStep:
         self.objective = objective
         self.optimizer, self.max_grad_norm = optimizer, max_grad_norm
         optimizer.zero_grad()
-        # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
+        # updates nothing, but a learning-rate scheduler would warn if its optimizer never stepped
         optimizer.step()
         self.places: Tensor | None = None
-        self.sorted: Tensor | None = None  # the runs in the order in which they lie here
+        self.sorted: Tensor | None = None  # the runs in the order used here
         if places is not None and len(set(torch.bincount(places).tolist())) == 1:
             self.sorted = torch.argsort(places, stable=True)  # group by group
-        elif places is not None:  # groups of several sizes: each run has its batch
+        elif places is not None:  # groups of different sizes: each run has its own batch
             self.places, groups = places, model.runs
         self.runs, self.groups, self.shared = model.runs, groups, model.runs // groups
         self.last = len(self.layers.weights) - 1
@@ -164,7 +165,7 @@ class ManualStep:
         self.buffers: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
 
     def _views(self, blocks: Sequence[Tensor]) -> list[View]:
-        """Make views of one block of numbers for each parameter."""
+        """Make the views of each parameter's block of numbers."""
         return [
             self._view(place, parameter, block[: parameter.numel()])
             for place, (parameter, block) in enumerate(zip(self.parameters, blocks, strict=True))
@@ -187,21 +188,21 @@ class ManualStep:
             betas: of the steps of the epoch, ``[steps, R]``.
 
         Raises:
-            ValueError: as of the loss itself, for a β or a τ that is not finite and positive. For
-                a loss or a stack that was changed since the beginning to one that is not done by
-                hand, such as by a layer that was frozen.
+            ValueError: for a β or a τ that is not finite and positive, as in the loss itself; and
+                for a loss or a stack that was changed into one that is not done by hand, such as by
+                freezing a layer.
         """
         self.objective.begin()
         decay = self.objective.beta_and_temperature()
         if decay is None or not self.serves(self.layers, self.objective, self.optimizer):
             raise ValueError(
-                "the loss or the stack was changed to one whose gradients are not done by hand; "
+                "the loss or the stack was changed into one whose gradients are not done by hand; "
                 "train with by_hand=False"
             )
         self.decay = decay
         self._check(betas)
         self.betas, self.sizes = betas, list[int]()  # of the steps
-        # a loss is log β plus log1p of this, which waits for the end of the epoch; (R, 1, B) each
+        # a loss is log β plus log1p of this, computed at the end of the epoch; (R, 1, B) each
         self.quotients: list[Tensor] = []
         self.far = self.flat.new_zeros(self.runs)  # sums of log1p where the quotient overflows
         for parameter, value, momentum in zip(
@@ -219,12 +220,12 @@ class ManualStep:
                 check_parameter(name, value, "> 0", row.shape)
 
     def _copy(self, source: Tensor, view: View) -> None:
-        """Copy a parameter ``[R, ...]`` in."""
+        """Copy a parameter ``[R, ...]`` into a view."""
         values = source if self.sorted is None else source[self.sorted]
         view.seen.copy_(values.view_as(view.seen))
 
     def _copied(self, view: View, parameter: Tensor) -> Tensor:
-        """Make a copy in the shape and the order of a parameter ``[R, ...]``."""
+        """Copy a view out, in the shape and order of its parameter ``[R, ...]``."""
         values = view.seen.reshape(parameter.shape)
         return values.clone() if self.sorted is None else values[self.sorted.argsort()]
 
@@ -233,7 +234,7 @@ class ManualStep:
         """End an epoch: hand the parameters to the model and the momenta to the optimizer.
 
         Returns:
-            The sum of the losses over the samples of the epoch, ``[R]``, and how many it lacks.
+            The sum of the losses over the samples of the epoch, ``[R]``, and how many it omits.
         """
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
@@ -257,7 +258,7 @@ class ManualStep:
         return losses + sum(sizes) * self.objective.constant(), 0
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Make for a batch the layers' outputs and their gradients."""
+        """Return buffers for the layers' outputs and their gradients in a batch."""
         if samples not in self.buffers:
             new = self.flat.new_empty
             units = [parameter.shape[2] for parameter in self.parameters[: self.last]]
@@ -301,7 +302,7 @@ class ManualStep:
                         out=out,
                     )  # (R/S, B, H)
             else:
-                # baddbmm would round by the place of a run
+                # baddbmm would round depending on the position of a run
                 torch.bmm(hidden, weights[layer], out=output).add_(bias)
             if self.active[layer]:
                 self.activate(output)
@@ -332,16 +333,16 @@ class ManualStep:
         self._update()
 
     def _loss_backward(self, logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-        r"""Make of the logits ``[R, C, B]`` the gradient of the mean loss.
+        r"""Compute the gradient of the mean loss from the logits ``[R, C, B]``.
 
-        For a wrong class :math:`e^{z_i} / (a + \beta e^{z_c})`, for the true one :math:`-a / (a +
-        \beta e^{z_c})` with :math:`a = \sum_{i \neq c} e^{z_i}`, summed without the true class, so
-        that no digit of :math:`1 - p_c` is lost.
+        It is :math:`e^{z_i} / (a + \beta e^{z_c})` for a wrong class and :math:`-a / (a + \beta
+        e^{z_c})` for the true one, with :math:`a = \sum_{i \neq c} e^{z_i}` summed without the true
+        class, so that no digit of :math:`1 - p_c` is lost.
         """
         factor, temperature = (self._shaped(value) for value in self.decay(beta))
         if isinstance(temperature, Tensor) or temperature != 1:
             logits.div_(temperature)
-        # faster than exp, and the same for a run wherever it lies
+        # faster than exp, and the same for a run in any position
         powers = torch.softmax(logits, 1)
         true = powers.gather(1, labels)
         others = powers.scatter_(1, labels, 0.0).sum(1, keepdim=True)
@@ -357,7 +358,7 @@ class ManualStep:
         return powers.scatter_(1, labels, others.neg_()).div_(total)
 
     def _shaped(self, value: Tensor | float) -> Tensor | float:
-        """Shape what each run has, ``[R]``, in the order here for ``[R, C, B]``."""
+        """Put one value per run, ``[R]``, into the order used here, shaped for ``[R, C, B]``."""
         if not isinstance(value, Tensor):
             return value
         return (value if self.sorted is None else value[self.sorted])[:, None, None]

@@ -20,26 +20,27 @@ BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 
 LossFunction = Callable[..., Tensor]
 """Maps outputs ``[N, C]`` of a run and targets ``[N]`` to the loss of each sample ``[N]``, or to
-one number for all. It may be a module; further outputs of a model come as further arguments."""
+one number for all. It may be a module; further outputs of a model are passed as further
+arguments."""
 
 
 class Objective(ABC):
-    """The loss of each run, with what the trainer has to know of it; abstract.
+    """The loss of each run, with what the trainer needs to know about it; abstract.
 
     Attributes:
         ignore_index: the class index of samples that do not count, where targets are class
-            indices; None where it is not known what targets are.
+            indices; None where the kind of targets is not known.
     """
 
     ignore_index: int | None
 
     @abstractmethod
     def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
-        """Compute the loss of each run, ``[R]``, of outputs and targets ``[R, N, ...]``."""
+        """Compute the loss of each run, ``[R]``, for outputs and targets ``[R, N, ...]``."""
 
     @abstractmethod
     def module(self) -> nn.Module | None:
-        """Return the module with the parameters and the buffers of the loss; None without any."""
+        """Return the module with the parameters and buffers of the loss; None if it has none."""
 
     @abstractmethod
     def beta_and_temperature(self) -> BetaAndTemperature | None:
@@ -47,14 +48,14 @@ class Objective(ABC):
 
     @abstractmethod
     def betas(self, runs: int) -> list[float] | None:
-        """Return the β of each run where ``betas`` does not give it; None of losses without."""
+        """Return the β of each run where ``betas`` does not give it; None for losses without β."""
 
     def described(self) -> list[str]:
         """Name the loss of each run with its numbers, as far as they are known."""
         return []
 
     def constant(self) -> float:
-        """Return by how much such a loss is larger than gradient decay."""
+        """Return the constant by which such a loss exceeds gradient decay."""
         return 0.0
 
     def all_count(self, targets: Tensor) -> bool:
@@ -67,29 +68,29 @@ class Objective(ABC):
         )
 
     def begin(self) -> None:
-        """Begin an epoch, in training; the numbers of a loss may have changed since the last."""
+        """Begin an epoch, in training mode; the loss's numbers may have changed since the last."""
         self.train(True)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return what is learnt beside the model."""
+        """Return what is learnt besides the model."""
         module = self.module()
         return [] if module is None else list(module.parameters())
 
     def train(self, mode: bool) -> None:
-        """Set a loss that is a module to training or to evaluation."""
+        """Set a loss that is a module to training or evaluation mode."""
         module = self.module()
         if module is not None:
             module.train(mode)
 
 
 class RunLoss(Objective):
-    r"""Mark a loss that computes all runs of a stack at once, and takes the β of each.
+    r"""Mark a loss that computes all runs of a stack at once and takes the β of each.
 
-    Parameters of a loss that is a module are trained, its buffers are kept in a checkpoint. A loss
-    that is :func:`gdlib.functional.gd_cross_entropy` plus a constant may say so by an attribute
-    ``beta_and_temperature``, a function from the β of a step, ``[R]``, to β and τ of the loss, each
-    ``[R]`` or a number, and by a number ``constant`` where that is not 0; the trainer then computes
-    the gradient by hand where it can.
+    If the loss is a module, its parameters are trained and its buffers are kept in a checkpoint. A
+    loss that is :func:`gdlib.functional.gd_cross_entropy` plus a constant may declare this with an
+    attribute ``beta_and_temperature``, a function from the β of a step, ``[R]``, to β and τ of the
+    loss, each ``[R]`` or a number, and a number ``constant`` if that is not 0; the trainer then
+    computes the gradient by hand where it can.
 
     Args:
         loss: maps outputs ``[R, N, C]``, class indices ``[R, N]`` and β ``[R]`` to the loss of
@@ -117,8 +118,8 @@ class RunLoss(Objective):
         """Compute the mean loss of each run, ``[R]``."""
         if len(outputs) != 1:
             raise ValueError(
-                f"a RunLoss takes one output of a model, and this model returns {len(outputs)}; "
-                "join them by torch.cat"
+                f"a RunLoss takes one output of a model, but this model returns {len(outputs)}; "
+                "join them with torch.cat"
             )
         values = self.loss(outputs[0], targets, beta)  # (R, N)
         if values.shape != targets.shape:
@@ -129,15 +130,15 @@ class RunLoss(Objective):
         return values.mean(1)
 
     def module(self) -> nn.Module | None:
-        """Return the loss, if it is a module."""
+        """Return the loss if it is a module."""
         return self.loss if isinstance(self.loss, nn.Module) else None
 
     def constant(self) -> float:
-        """Return what the loss says of itself, 0 if it says nothing."""
+        """Return the loss's attribute of this name, 0 if it has none."""
         return float(getattr(self.loss, "constant", 0.0))
 
     def beta_and_temperature(self) -> BetaAndTemperature | None:
-        """Return the attribute of this name of the loss."""
+        """Return the loss's attribute of this name, None if it has none."""
         function: BetaAndTemperature | None = getattr(self.loss, "beta_and_temperature", None)
         return function
 
@@ -147,14 +148,14 @@ class RunLoss(Objective):
 
 
 class LossOfEachRun(Objective):
-    """A loss in the form of PyTorch for each run, called with the outputs and targets of the run.
+    """A PyTorch-style loss for each run, called with the outputs and targets of the run.
 
-    Gradient decays that differ in β alone are computed in one call, if ``targets`` are told.
+    Gradient decays that differ only in β are computed in one call if ``targets`` are given.
 
     Args:
         each: one loss for each run.
         given: take β from the trainer; all losses are then GDCrossEntropyLoss.
-        targets: of all samples.
+        targets: those of all samples.
     """
 
     def __init__(
@@ -169,13 +170,13 @@ class LossOfEachRun(Objective):
         self.fits: set[int] = set()  # runs whose loss takes the outputs of the model
 
     def begin(self) -> None:
-        """Begin an epoch: see whether the losses are still what can be computed in one call."""
+        """Begin an epoch: see whether the losses can still be computed in one call."""
         self.train(True)
         temperatures = set(self._temperatures() if self.at_once else ())
         self.temperature = temperatures.pop() if len(temperatures) == 1 else None
 
     def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
-        """Compute the loss of each run, ``[R]``: what it returns, or the mean of that."""
+        """Compute the loss of each run, ``[R]``: its number, or the mean over its samples."""
         if self.temperature is not None and len(outputs) == 1 and outputs[0].ndim == 3:
             values = gd_cross_entropy(
                 outputs[0].flatten(0, 1),
@@ -231,7 +232,7 @@ class LossOfEachRun(Objective):
         return self.modules if self.modules.state_dict() else None
 
     def train(self, mode: bool) -> None:
-        """Set all losses that are modules to training or to evaluation."""
+        """Set all losses that are modules to training or evaluation mode."""
         self.modules.train(mode)
 
     def beta_and_temperature(self) -> BetaAndTemperature | None:
@@ -244,7 +245,7 @@ class LossOfEachRun(Objective):
         return lambda beta: (beta, beta.new_tensor(temperatures))  # in the type of the model
 
     def _temperatures(self) -> list[float]:
-        """Return τ of each run where β and τ, which are numbers, are all that shapes its loss."""
+        """Return τ of each run if β and τ, both numbers, alone shape every loss; else nothing."""
         temperatures = []
         for loss in self.each:
             if type(loss) is not losses.GDCrossEntropyLoss or has_hooks(loss):
@@ -277,16 +278,16 @@ def objective_of(loss: Any, runs: int, *, given: bool, targets: Tensor, at_once:
     """Make the objective of a training.
 
     Args:
-        loss: a :class:`RunLoss`, a loss in the form of PyTorch, or a sequence with one for each
-            run. Of a module without parameters every run gets a copy, so that what it remembers is
-            the run's own.
+        loss: a :class:`RunLoss`, a PyTorch-style loss, or a sequence with one for each run. Every
+            run gets a copy of a module without parameters, so that its state is the run's own.
         runs: R.
         given: whether the trainer is given the β of each run.
-        targets: of all samples.
-        at_once: compute gradient decays that differ in β alone in one call, which rounds otherwise.
+        targets: those of all samples.
+        at_once: compute gradient decays that differ only in β in one call, which rounds
+            differently.
 
     Raises:
-        TypeError: for what is no function, and for a class.
+        TypeError: for a loss that is not a function, and for a class.
         ValueError: for a loss that does not fit the runs, or that takes no β.
     """
     if isinstance(loss, RunLoss):
@@ -299,14 +300,14 @@ def objective_of(loss: Any, runs: int, *, given: bool, targets: Tensor, at_once:
                 f"got {one!r}"
             )
         if isinstance(one, type):
-            raise TypeError(f"loss must be made from its class: give {one.__name__}(...)")
+            raise TypeError(f"loss must be an instance, not a class: give {one.__name__}(...)")
         if given and (type(one) is not losses.GDCrossEntropyLoss or "forward" in vars(one)):
-            raise ValueError(f"{_name(one)} takes no betas; GDCrossEntropyLoss does, and a RunLoss")
+            raise ValueError(f"{_name(one)} takes no betas; GDCrossEntropyLoss and RunLoss do")
         if given and isinstance(one.beta, nn.Parameter):  # type: ignore[attr-defined]
             raise ValueError("beta is learnt: leave betas out")
         if isinstance(one, losses.AdaCosLoss) and one.scale.ndim:
             raise ValueError(
-                "leave the argument runs of AdaCosLoss out: every run gets a loss of its own"
+                "leave out the argument runs of AdaCosLoss: every run gets its own loss"
             )
     return LossOfEachRun(each, given=given, targets=targets if at_once else None)
 
@@ -324,7 +325,7 @@ def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
                 "two runs share a parameter of a loss and would be trained as one; give each run "
                 "its own, such as copy.deepcopy(loss)"
             )
-        return [  # what a loss remembers is the run's own
+        return [  # the state of a loss is the run's own
             copy.deepcopy(loss)
             if isinstance(loss, nn.Module) and loss in each[:place] and list(loss.buffers())
             else loss
@@ -369,20 +370,20 @@ def _check_arguments(loss: LossFunction, *arguments: Tensor) -> None:
 
 
 def _described(loss: LossFunction, *, without_beta: bool) -> str:
-    """Name a loss with its numbers, and with the shapes of its tensors.
+    """Name a loss with its numbers and the shapes of its tensors.
 
-    The values of the tensors are left out, which a checkpoint keeps, and so are functions.
+    The values of the tensors, which a checkpoint keeps, are left out, and so are functions.
     """
     tensors = loss.state_dict() if isinstance(loss, nn.Module) else {}
     numbers = [
         f"{name}: {list(value.shape)}"
         for name, value in tensors.items()
-        if isinstance(value, Tensor)  # a module may keep what it likes beside its tensors
+        if isinstance(value, Tensor)  # a module may keep anything besides its tensors
     ]
     names: Iterable[str] = ()
     if isinstance(loss, losses.Loss):
         names = inspect.signature(type(loss)).parameters
-    # of PyTorch's own; others may count what they were called for
+    # PyTorch's own; others may count their calls
     elif type(loss).__module__.startswith("torch.nn."):
         names = [name for name in vars(loss) if name != "training" and name[0] != "_"]
     for name in names:
@@ -401,7 +402,7 @@ def _name(loss: Any) -> str:
 
 
 def has_hooks(model: nn.Module) -> bool:
-    """Say whether somebody looks on when a module, or a part of it, is called or derived."""
+    """Say whether a module, or a part or parameter of it, has hooks."""
     return any(
         module._forward_hooks
         or module._forward_pre_hooks

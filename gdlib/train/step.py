@@ -30,8 +30,8 @@ def precision_of(precision: str | torch.dtype) -> str:
 def autocast(device: torch.device, precision: str, *, cached: bool = True) -> torch.autocast:
     """Make the context in which a model runs.
 
-    It is bfloat16 where PyTorch deems that safe, or nothing at all. Within another such context
-    PyTorch would go on with the weights that it cast at the first step.
+    It uses bfloat16 where PyTorch deems that safe, or does nothing. Within another such context,
+    PyTorch would otherwise keep using the weights that it cast at the first step.
     """
     torch.clear_autocast_cache()
     return torch.autocast(
@@ -49,22 +49,22 @@ def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, 
 class Step:
     """One step by autograd: forward, loss, backward, clipping, update.
 
-    The loss is the sum over the runs of their means over the samples. It is computed in float32 at
-    least, whatever the precision of the model.
+    The loss is the sum of the runs' mean losses over the samples. It is computed in at least
+    float32, whatever the precision of the model.
 
     Args:
         model: a stack of R runs.
         objective: the loss of each run.
-        optimizer: of the parameters of both.
+        optimizer: updates the parameters of both.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
-        places: which of the S batches each run sees, as of :class:`gdlib.train.batches.Batches`.
+        places: which of the S batches each run sees, as in :class:`gdlib.train.batches.Batches`.
         precision: ``"float32"`` or ``"bfloat16"``.
-        cached: let autocast keep the weights that it has cast; not where the step is recorded,
-            which would keep those of the recording.
+        cached: let autocast keep the weights that it has cast; off for a step to be recorded, as
+            it would keep those of the recording.
         check_targets: called once, after the first forward pass, with the number of classes and
             the index to be ignored.
-        ignored: the index to be ignored, where some targets have it: the loss of a batch without
-            others, which is NaN, does not count for the epoch.
+        ignored: the index to be ignored, if some targets have it: the loss of a batch with no other
+            targets, which is NaN, does not count for the epoch.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Step:
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
         self.places, self.check_targets = places, check_targets
         self.losses: Tensor | None = None  # summed over the samples of the epoch, (R,)
-        self.left_out: Tensor | int = 0  # samples of the epoch that are not in it, (R,)
+        self.left_out: Tensor | int = 0  # samples of the epoch left out of it, (R,)
         self.ignored = ignored
 
     def begin(self, betas: Tensor) -> None:
@@ -95,7 +95,7 @@ class Step:
             self.left_out *= 0
 
     def end(self) -> tuple[Tensor, Tensor | int]:
-        """End an epoch; return the sum of its losses, ``[R]``, and how many samples it lacks."""
+        """End an epoch; return the sum of its losses, ``[R]``, and how many samples it omits."""
         assert self.losses is not None
         return self.losses, self.left_out
 
@@ -107,7 +107,7 @@ class Step:
         outputs = self._forward(inputs)  # (R, B, C)
         if self.check_targets is not None:
             self._check(outputs[0], targets)
-        with autocast(inputs.device, "float32"):  # also within another one
+        with autocast(inputs.device, "float32"):  # even within another one
             loss = self.objective(outputs, targets, beta)  # (R,)
             self.optimizer.zero_grad()
             loss.sum().backward()
@@ -133,8 +133,8 @@ class Step:
                 norms = nn.modules.batchnorm._BatchNorm
                 if inputs.shape[1] == 1 and any(isinstance(m, norms) for m in self.model.modules()):
                     raise ValueError(
-                        "batch normalisation makes nothing of a batch of one sample, such as the "
-                        "last one of an epoch: leave it out by drop_last=True, or change "
+                        "batch normalisation cannot train on a batch of one sample, such as the "
+                        "last one of an epoch: leave it out with drop_last=True, or change "
                         f"batch_size (PyTorch says: {error})"
                     ) from error
                 raise
@@ -149,7 +149,7 @@ class Step:
 
 
 class Steps:
-    """Take the batches to a step, one by one."""
+    """Feed the batches to a step, one by one."""
 
     def __init__(self, batches: Batches, take_step: Step | ManualStep) -> None:
         self.batches, self.take_step = batches, take_step
@@ -160,7 +160,7 @@ class Steps:
         self.batches.begin(epoch, betas)
 
     def do(self, number: int) -> None:
-        """Do the step of this number, from 0; the steps of an epoch come in turn."""
+        """Do the step with this number, from 0; the steps of an epoch come in order."""
         self.take_step(*self.batches.batch(number))
 
     def end(self) -> Tensor:
@@ -173,17 +173,17 @@ class Steps:
 class RecordedSteps(Steps):
     """Steps that are recorded as one CUDA graph and replayed.
 
-    The processor then issues one launch instead of hundreds. The first steps, which let the
-    libraries choose their kernels, are done one by one on a side stream. Then a step is recorded,
-    from the gathering of the batch to the update, and replayed: the tables of the epoch lie in
-    memory that stays, and a counter on the device says which part of them is next. A smaller last
-    batch is done by itself. If a step cannot be recorded, the log says why and all are done one by
-    one. The optimizer must read its learning rate from a tensor on the device, or a schedule of it
-    would have no effect.
+    The CPU then issues one launch instead of hundreds. The first steps, which let the libraries
+    choose their kernels, are done one by one on a side stream. Then a step is recorded, from
+    gathering the batch to the update, and replayed: the tables of the epoch have a fixed place in
+    memory, and a counter on the device says which part of them is next. A smaller last batch is
+    done by itself. If a step cannot be recorded, the log says why and all are done one by one. The
+    optimizer must read its learning rate from a tensor on the device, or a schedule would have no
+    effect.
     """
 
     WARM_UP = 3
-    held: Tables  # of the epoch, in memory that stays
+    held: Tables  # of the epoch, in a fixed place in memory
 
     def __init__(self, batches: Batches, take_step: Step | ManualStep) -> None:
         super().__init__(batches, take_step)
@@ -198,7 +198,7 @@ class RecordedSteps(Steps):
         self._hold(self.batches.tables)
 
     def do(self, number: int) -> None:
-        """Do the step of this number, from 0; the steps of an epoch come in turn."""
+        """Do the step with this number, from 0; the steps of an epoch come in order."""
         full = (number + 1) * self.batches.size <= self.held.indices.shape[1]
         if full and self.replay is None and not self.failed and self.done >= self.WARM_UP:
             self.counter.fill_(number)
@@ -260,7 +260,7 @@ def can_be_recorded(batches: Batches) -> bool:
         _log.info("a %s has no CUDA graphs: the steps are done one by one", device.type)
         return False
     if device != batches.device:
-        _log.info("data and model are on two devices: the steps are done one by one")
+        _log.info("data and model are on different devices: the steps are done one by one")
         return False
     if device.index != torch.cuda.current_device():  # whose stream is recorded
         _log.info("%s is not the current GPU: the steps are done one by one", device)

@@ -20,7 +20,7 @@ _SECOND_DECAY = 0.999  # of Adam
 class Update:
     """How the weights are updated: checked, in plain numbers that a checkpoint can hold.
 
-    Arguments are as of :func:`gdlib.train.train`.
+    Arguments are those of :func:`gdlib.train.train`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ def optimizer_of(
     fused: bool | None,
     recorded: bool = False,
 ) -> torch.optim.Optimizer:
-    """Make the optimizer of the parameters of a model and of its loss.
+    """Make the optimizer for the parameters of a model and its loss.
 
     Args:
         update: its numbers.
@@ -73,7 +73,7 @@ def optimizer_of(
         loss: parameters of the loss, without weight decay.
         rate: the learning rate; a tensor for steps that are recorded.
         fused: let all parameters be updated in one kernel; None for PyTorch's choice.
-        recorded: let SGD read rate and momentum from the device, in the place of ``fused``.
+        recorded: let SGD read rate and momentum from the device, instead of ``fused``.
     """
     known = {id(parameter) for parameter in model}
     own = [parameter for parameter in loss if id(parameter) not in known]
@@ -102,7 +102,7 @@ def rates_of(
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """Make the schedule of the learning rate.
 
-    It takes a step after every epoch of so many ``steps``, or, as one cycle, after every step.
+    It advances after every epoch of ``steps`` steps or, for one cycle, after every step.
     """
     schedulers = torch.optim.lr_scheduler
     if update.lr_schedule == "milestones":
@@ -132,7 +132,7 @@ class RecordedSGD(torch.optim.SGD):
         self.follow()
 
     def follow(self) -> None:
-        """Copy learning rate and momentum of each group to the device; nothing waits for it."""
+        """Copy the learning rate and momentum of each group to the device, without waiting."""
         for group, (rate, momentum) in zip(self.param_groups, self.scalars, strict=True):
             rate.fill_(group["lr"])
             momentum.fill_(group["momentum"])
@@ -158,7 +158,7 @@ class RecordedSGD(torch.optim.SGD):
 def read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """Let the optimizer read its learning rate from this tensor again.
 
-    A loaded state has put another one in its place.
+    Loading a state has replaced it.
     """
     for group in optimizer.param_groups:
         rate.copy_(torch.as_tensor(group["lr"]))

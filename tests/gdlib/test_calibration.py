@@ -537,7 +537,7 @@ class TestOneClassAxis:
         with pytest.raises(ValueError, match=r"labels must lie in \[0, 3\)"):
             calibration.brier_score(logits.softmax(1), labels, ignore_index=2)
         fitted = calibration.VectorScaling().fit(logits, labels)
-        with pytest.raises(ValueError, match="dim names another class dimension"):
+        with pytest.raises(ValueError, match="use dim to name a different class dimension"):
             fitted.transform(logits.movedim(1, -1))
         with pytest.raises(ValueError, match="dim must name one of the"):
             fitted.transform(logits, dim=7)

@@ -835,7 +835,7 @@ class TestStacks:
         stack = models.VmapStack([Called(lambda z: F.dropout(z, 0.5))] * 2)
         with pytest.raises(RuntimeError, match="randomness") as caught:
             self.train(stack)
-        assert "a ModuleStack can" in caught.value.__notes__[0]
+        assert "A ModuleStack can" in caught.value.__notes__[0]
         for kind in (models.ModuleStack, models.VmapStack):
             with pytest.raises(TypeError, match="must return a tensor, or a tuple .* got dict"):
                 self.train(kind([Called(lambda z: {"logits": z})]))

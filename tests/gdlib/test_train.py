@@ -893,7 +893,7 @@ class TestCheckpoint:
         fit(StackedMLP([4, 6, 3], [0]), [1.0], blobs(20), checkpoint=path)
         other = StackedMLP([4, 6, 5], [0])  # the first layer fits
         before = copy.deepcopy(other.state_dict())
-        with pytest.raises(ValueError, match="state.pt .*of another shape .*size mismatch"):
+        with pytest.raises(ValueError, match="state.pt .*of a different shape .*size mismatch"):
             fit(other, [1.0], blobs(20), checkpoint=path)
         assert_equal_states(other.state_dict(), before)
 

@@ -417,7 +417,7 @@ class TestStacksWithPlainLosses:
         for loss, options, message in [
             (losses.FocalLoss(), {"betas": 1.0}, "FocalLoss takes no betas"),
             (F.cross_entropy, {"betas": Constant(1.0)}, "cross_entropy takes no betas"),
-            (losses.AdaCosLoss(3, runs=2), {}, "leave the argument runs of AdaCosLoss out"),
+            (losses.AdaCosLoss(3, runs=2), {}, "leave out the argument runs of AdaCosLoss"),
             (GDCrossEntropyLoss(), {"betas": [1.0]}, "each of the 2 runs"),
             (
                 lambda logits, labels: logits[:2],
@@ -516,7 +516,7 @@ class TestTheLastBatch:
         assert history[1]["loss"].item() == pytest.approx(expected.item())
 
     def test_of_one_sample_under_batch_normalisation(self):
-        with pytest.raises(ValueError, match="one sample, .*: leave it out by drop_last=True"):
+        with pytest.raises(ValueError, match="one sample, .*: leave it out with drop_last=True"):
             fit(net(batch_norm=True), F.cross_entropy, blobs(31))
         fit(net(batch_norm=True), F.cross_entropy, blobs(31), drop_last=True)
 
@@ -628,7 +628,7 @@ class TestALossThatChanges:
             ) -> None:
                 change(model)
 
-            with pytest.raises(ValueError, match="the loss or the stack was changed to one whose"):
+            with pytest.raises(ValueError, match="loss or the stack was changed into one whose"):
                 fit(StackedMLP([4, 6, 3], [0]), loss, measure=measure)
             loss.label_smoothing = 0.0
 

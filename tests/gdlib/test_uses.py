@@ -334,7 +334,7 @@ class TestTrainer:
         ("call", "error", "message"),
         [
             (lambda stack: predict(stack, INPUTS.numpy()), TypeError, "got ndarray"),
-            (lambda stack: predict(stack, (INPUTS, TARGETS)), TypeError, "not labels beside it"),
+            (lambda stack: predict(stack, (INPUTS, TARGETS)), TypeError, "without labels"),
             (lambda stack: predict(stack, INPUTS, batch_size=0), ValueError, "batch_size must"),
             (lambda stack: predict(nn.Linear(5, 2), INPUTS), TypeError, "got Linear"),
         ],
