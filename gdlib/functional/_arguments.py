@@ -307,8 +307,8 @@ def check_seeds(seeds: object) -> None:
     if not every:
         raise ValueError("seeds is empty: give one seed for each run")
     for seed in every:
-        if not is_whole(seed):
-            raise ValueError(f"a seed must be a whole number; got {seed!r}")
+        if not is_whole(seed) or not 0 <= seed < 2**32:  # what PyTorch's generator keeps of it
+            raise ValueError(f"a seed must be a whole number in [0, 2**32); got {seed!r}")
 
 
 # --- shapes and types ---

@@ -130,7 +130,7 @@ def arcface_cross_entropy(
     sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
     moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
     logits = scaled(batch.values, scale)
-    return batch.reduce(softplus(batch.log_odds_against(logits, scale * moved)))
+    return batch.reduce(softplus(batch.log_odds_against(logits, scaled(moved, scale))))
 
 
 @tensor_by_keyword("scale", 2)
@@ -235,7 +235,7 @@ def sphereface_cross_entropy(
     check_number("annealing", annealing, ">= 0")
     batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, ">= 0")
-    true = scale * _annealed(batch.true(batch.values), margin, annealing)
+    true = scaled(_annealed(batch.true(batch.values), margin, annealing), scale)
     return batch.reduce(softplus(batch.log_odds_against(scaled(batch.values, scale), true)))
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import io
+import marshal
+import pickle
+import types
 from collections.abc import Callable, Iterable
-from numbers import Real
 from typing import Any, cast
 
 import torch
@@ -81,7 +84,8 @@ class ModuleStack(RunModel):
             tensor
             for copy in self.copies
             for name, tensor in (*copy.named_parameters(), *copy.named_buffers())
-            if isinstance(tensor, nn.Parameter) or name.endswith("running_mean")
+            if (isinstance(tensor, nn.Parameter) and tensor.requires_grad)
+            or name.endswith("running_mean")
         ]
         if len(set(own)) < len(own):
             raise ValueError(
@@ -145,8 +149,8 @@ class VmapStack(RunModel):
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
     Raises:
-        ValueError: for no module, for modules that differ in kind, shape, a number, a string or a
-            function, and for batch normalisation and dropout.
+        ValueError: for no module, for modules that differ in kind, shape or any attribute that is
+            neither a parameter nor a buffer, and for batch normalisation and dropout.
 
     Example:
         >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
@@ -216,20 +220,56 @@ class VmapStack(RunModel):
 
 
 def _described(module: nn.Module) -> dict[str, object]:
-    """Name the layers and what shapes them besides tensors: numbers, strings, functions, hooks."""
+    """Name the layers and what shapes them besides their tensors, in values that can be compared.
+
+    What cannot be written down is only equal to itself.
+    """
+    known = dict(module.named_modules(remove_duplicate=False))
+    known |= dict(module.named_parameters()) | dict(module.named_buffers())
+    names = {id(one): name for name, one in known.items()}
     described: dict[str, object] = {}
     for place, layer in module.named_modules():
         described[place or "the module"] = type(layer)
         for name, value in vars(layer).items():
-            if isinstance(value, dict):
-                value = len(value)
-            elif isinstance(value, (Real, str, tuple)):
-                value = repr(value)  # so that NaN equals NaN
-            else:
-                value = getattr(value, "__qualname__", None)
-            if not name.startswith(("training", "_torch")):  # skips the compiler's numbers
-                described[f"{place}.{name}".removeprefix(".")] = value
+            if name.startswith(("training", "_torch", "_compiled")):  # of the mode, of the compiler
+                continue
+            if name in ("_parameters", "_buffers", "_modules"):
+                value = [one for one, there in value.items() if there is not None]
+            elif "_hooks" in name:
+                value = list(value.values())  # their keys are counted on
+            content = io.BytesIO()
+            try:
+                _Writer(content, names).dump(value)
+                described[f"{place}.{name}".removeprefix(".")] = content.getvalue()
+            except Exception:  # noqa: BLE001, S110, whatever an object's own code raises
+                described[f"{place}.{name}".removeprefix(".")] = id(value)
     return described
+
+
+class _Writer(pickle.Pickler):
+    """Write an attribute of a layer: layers and tensors of the module by name, all else by value.
+
+    Args:
+        file: to write to.
+        names: of the layers and tensors, by their identities.
+    """
+
+    def __init__(self, file: io.BytesIO, names: dict[int, str]) -> None:
+        super().__init__(file)
+        self.fast = True  # or equal values could be written in two ways
+        self.names = names
+
+    def persistent_id(self, obj: object) -> str | None:
+        return self.names.get(id(obj))
+
+    def reducer_override(self, obj: object) -> Any:
+        if isinstance(obj, Tensor):
+            return list, ([str(obj.dtype), obj.tolist()],)
+        if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__:  # a lambda, or local
+            cells = [cell.cell_contents for cell in obj.__closure__ or ()]
+            parts = [marshal.dumps(obj.__code__), obj.__defaults__, obj.__kwdefaults__, cells]
+            return list, (parts,)
+        return NotImplemented
 
 
 def _check_outputs(outputs: object) -> None:

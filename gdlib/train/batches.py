@@ -260,6 +260,8 @@ def _checked(data: Any, *, finite: bool) -> tuple[Tensor, Tensor]:
 
 def _seeds_of_runs(seeds: Any, runs: int) -> list[int]:
     """Return a seed for each run."""
+    if isinstance(seeds, Tensor) and seeds.ndim == 0:
+        seeds = seeds.item()
     if seeds is None or is_whole(seeds):
         return [int(seeds or 0)] * runs
     try:

@@ -63,13 +63,16 @@ class Betas:
 
     def described(self) -> list[str]:
         """Name each β for a checkpoint to compare; those of gdlib.schedules with their numbers."""
-        pure = (Constant, LinearWarmup)
-        return [
-            getattr(one, "__name__", type(one).__name__)
-            if callable(one) and not isinstance(one, pure)
-            else repr(one)
-            for one in self.each or ()
-        ]
+        described = []
+        for one in self.each or ():
+            if isinstance(one, (Constant, LinearWarmup)):
+                numbers = ", ".join(repr(float(number)) for number in vars(one).values())
+                described.append(f"{type(one).__name__}({numbers})")
+            elif callable(one):
+                described.append(getattr(one, "__name__", type(one).__name__))
+            else:
+                described.append(repr(one))
+        return described
 
 
 def _of_runs(betas: Any, runs: int) -> list[Any]:

@@ -47,7 +47,7 @@ class Checkpoint:
     ) -> None:
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint must be the name of a file; got {path!r}")
-        self.path = None if path is None else Path(path).expanduser().absolute()
+        self.path = None if path is None else Path(path).expanduser().resolve()
         if self.path is not None and self.path.is_dir():
             raise ValueError(
                 f"a checkpoint is a file, but {self.path} is a directory; "

@@ -106,7 +106,8 @@ def train(
             ``lr`` and then falls almost to 0, while the momentum goes from 0.95 to 0.85 and back,
             whatever ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
         milestones: numbers of finished epochs after which the learning rate is divided by ten.
-        max_grad_norm: limit for the Euclidean norm of the gradient of each run; None for no limit.
+        max_grad_norm: limit for the Euclidean norm of the gradient of each run, without parameters
+            of a loss; None for no limit.
         order: used instead of seeds: maps an epoch, from 1, to the indices of its samples for each
             run, ``[R, n]``, or for all, ``[1, n]``. It must depend only on the epoch; n is the same
             in every epoch.
@@ -136,7 +137,8 @@ def train(
             refused; only ``epochs`` may grow, where the learning rate falls at milestones. Of the
             random states, only that of PyTorch's CPU generator is kept.
         checkpoint_every: epochs between two writes. The last complete epoch is also written at the
-            end, and on an exception such as an interruption.
+            end, and on an exception such as an interruption, which leaves the stack itself within
+            an epoch.
         identity: describes stack, data, loss and β; a file with a different one is refused. Without
             one, losses from libraries and schedules from :mod:`gdlib.schedules` are compared by
             their names and numbers, the stack by its shapes; data and functions are not compared.
@@ -147,7 +149,8 @@ def train(
         of the last step; after one cycle there is no next rate, and the number has no meaning);
         from epoch 1 on, ``loss`` (the mean over the samples of the epoch as they were seen,
         ``[R]``; where labels are ignored, the mean of the batches' means, weighted by batch size,
-        without batches in which no label counts); and what ``measure`` returned, as tensors.
+        without batches in which no label counts; a loss that is a function gives NaN there); and
+        what ``measure`` returned, as tensors.
 
     Raises:
         TypeError: for arguments of the wrong kind, and for a stack whose outputs the loss does not

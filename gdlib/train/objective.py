@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +128,7 @@ class RunLoss(Objective):
                 f"a RunLoss must return the loss of every sample, {list(targets.shape)}; it "
                 f"returned {list(values.shape)}"
             )
-        return values.mean(1)
+        return values.flatten(1).mean(1)
 
     def module(self) -> nn.Module | None:
         """Return the loss if it is a module."""
@@ -370,9 +371,9 @@ def _check_arguments(loss: LossFunction, *arguments: Tensor) -> None:
 
 
 def _described(loss: LossFunction, *, without_beta: bool) -> str:
-    """Name a loss with its numbers and the shapes of its tensors.
+    """Name a loss with its numbers, the shapes of its tensors, and the values of constant ones.
 
-    The values of the tensors, which a checkpoint keeps, are left out, and so are functions.
+    The values that training changes are left out, and so are functions.
     """
     tensors = loss.state_dict() if isinstance(loss, nn.Module) else {}
     numbers = [
@@ -384,17 +385,27 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
     if isinstance(loss, losses.Loss):
         names = inspect.signature(type(loss)).parameters
     # PyTorch's own; others may count their calls
-    elif type(loss).__module__.startswith("torch.nn."):
+    elif isinstance(loss, nn.Module) and type(loss).__module__.startswith("torch.nn."):
         names = [name for name in vars(loss) if name != "training" and name[0] != "_"]
+        names += [name for name, _ in loss.named_buffers()]
     for name in names:
         value = getattr(loss, name, None)
         if name == "beta" and without_beta:
             continue
+        if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
+            numbers.append(f"{name}={_written(value)}")
         if isinstance(value, (bool, str)):
             numbers.append(f"{name}={value}")
         elif isinstance(value, Real):
             numbers.append(f"{name}={float(value)}")
     return f"{_name(loss)}({', '.join(numbers)})" if numbers or names else _name(loss)
+
+
+def _written(values: Tensor) -> str:
+    """Write the values of a tensor; of many, a checksum."""
+    text = str(values.tolist())
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text if len(text) <= 80 else f"values of SHA-256 {digest}"
 
 
 def _name(loss: Any) -> str:

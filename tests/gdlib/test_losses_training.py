@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from gdlib.functional import _arguments
 from gdlib.heads import CosineLinear
-from gdlib.losses import AdaCosLoss, SphereFaceLoss, angular
+from gdlib.losses import AdaCosLoss, SphereFaceLoss
 
 
 def batches(seed: int = 0) -> list[tuple[Tensor, Tensor]]:
@@ -83,7 +84,7 @@ def test_where_pytorch_does_not_tell_of_a_backward_pass(monkeypatch: pytest.Monk
     told, untold = Classifier(), Classifier()
     features, labels = batches()[0]
     told(features, labels).backward()
-    monkeypatch.setattr(angular, "_graph_task", lambda: -1)
+    monkeypatch.setattr(_arguments, "_graph_task", lambda: -1)
     untold(features, labels).backward()
     assert torch.equal(told.loss.scale, untold.loss.scale)
 

@@ -748,7 +748,7 @@ class TestCheckpoints:
     def test_of_other_betas(self, tmp_path):
         path, stack = tmp_path / "state.pt", StackedMLP([4, 3], [0, 0])
         fit(stack, GDCrossEntropyLoss(), betas=[0.1, Constant(1.0)], epochs=1, checkpoint=path)
-        message = r"with betas=\['0.1', 'Constant\(value=1.0\)'\], not \['0.1', '1.0'\]"
+        message = r"with betas=\['0.1', 'Constant\(1.0\)'\], not \['0.1', '1.0'\]"
         with pytest.raises(ValueError, match=message):
             fit(stack, GDCrossEntropyLoss(), betas=[0.1, 1.0], checkpoint=path)
 
