@@ -166,7 +166,10 @@ class VmapStack(RunModel):
         unsuited = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
         for layer in copies[0].modules():
             if isinstance(layer, unsuited) and getattr(layer, "p", 1.0) > 0:
-                raise ValueError(f"{type(layer).__name__} needs a ModuleStack: vmap has no runs")
+                raise ValueError(
+                    f"{type(layer).__name__} needs a ModuleStack: torch.func.vmap keeps no "
+                    "statistics or masks for each run"
+                )
         first = _described(copies[0])
         for other in map(_described, copies[1:]):
             for name in first | other:
