@@ -24,6 +24,9 @@ _OF_BINS: dict[Callable[..., float], Callable[[CalibrationBins], float]] = {
 }
 
 
+_AT_MOST_1 = (*_OF_BINS, errors.classwise_calibration_error)
+
+
 class CalibrationInterval(NamedTuple):
     """A calibration measure of the samples, and both ends of its bootstrap interval."""
 
@@ -69,6 +72,7 @@ def bootstrap_calibration(
         measure: a function of probabilities and labels, such as
             :func:`classwise_calibration_error`, or a :func:`functools.partial` of one. It gets
             ``[N, C]`` and ``[N]``, as two tensors on the CPU if ``probs`` is one, else as arrays.
+            Only :func:`debiased_calibration_error` itself, or a partial of it, is treated as such.
         n_bins: passed to the measure; None uses its own default.
         scheme: ``"width"`` or ``"mass"``, passed to the measure; None uses its own default.
         resamples: number of resamples.
@@ -116,7 +120,7 @@ def bootstrap_calibration(
         ) from error
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
-    of_bins, how = _of_bins(measure)
+    of_bins, how = _of_bins(measure, y)
     middle = 2 * estimate
     squared = of_bins is _OF_BINS[errors.debiased_calibration_error]
     if of_bins is not None:
@@ -154,21 +158,24 @@ def bootstrap_calibration(
         ends = ends.clip(min=0.0)
     if squared:
         ends = np.sqrt(ends)
-    if of_bins is not None:
-        ends = ends.clip(max=1.0)  # their largest value
+    if getattr(measure, "func", measure) in _AT_MOST_1:
+        ends = ends.clip(max=1.0)
     low, high = ends.tolist()
     return CalibrationInterval(estimate, low, high)
 
 
 def _of_bins(
-    measure: Callable[..., float],
+    measure: Callable[..., float], labels: IntArray
 ) -> tuple[Callable[[CalibrationBins], float] | None, dict[str, Any]]:
     """Return what a measure reads from the bins, and how these are made; None for any other."""
     how: dict[str, Any] = {"n_bins": 10, "scheme": "width"}  # defaults of these measures
     if isinstance(measure, functools.partial):  # a partial of a partial is flat
-        if measure.args or not measure.keywords.keys() <= how.keys():
+        options = dict(measure.keywords)
+        if options.get("ignore_index") not in labels:  # of which no sample is left, or that is None
+            options.pop("ignore_index", None)
+        if measure.args or not options.keys() <= how.keys():
             return None, how
-        how |= measure.keywords
+        how |= options
         measure = measure.func
     known = (of_bins for function, of_bins in _OF_BINS.items() if function is measure)
     return next(known, None), how

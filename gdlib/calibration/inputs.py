@@ -17,7 +17,9 @@ _WAYS_OUT = {"b": "; convert it with .astype(int)", "O": "; convert it with .ast
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 ArrayOrTensor = ArrayLike | Tensor
-TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
+TensorOrArray = TypeVar(
+    "TensorOrArray", Tensor, FloatArray, NDArray[np.float32], NDArray[np.float16]
+)
 
 # The losses ask the same (gdlib.functional), but calibration imports no sibling. Where PyTorch
 # cannot tell, values are read and so checked; the losses then read none.

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gdlib.calibration.inputs import (
+    ArrayOrTensor,
     FloatArray,
     TensorOrArray,
     check_probabilities,
@@ -224,7 +225,7 @@ def beta_for_confidence(
 
 
 def _link_arguments(
-    probs: Tensor | FloatArray, beta: float | Tensor | FloatArray, dim: int | None
+    probs: ArrayOrTensor, beta: float | Tensor | FloatArray, dim: int | None
 ) -> tuple[Tensor, Tensor, int]:
     """Return probabilities ``[..., C]`` and β with a class dimension to broadcast, in float64.
 

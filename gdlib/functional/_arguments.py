@@ -299,8 +299,8 @@ def check_boolean(name: str, value: object) -> None:
         raise TypeError(f"{name} must be True or False; got {value!r}")
 
 
-def check_seeds(seeds: object) -> None:
-    """Refuse anything but a sequence of at least one whole number."""
+def check_seeds(seeds: object) -> list[int]:
+    """Return the seeds as a list; refuse anything but a sequence of at least one whole number."""
     if not isinstance(seeds, Iterable):
         raise ValueError(f"seeds must be a sequence, such as [0] for one run; got {seeds!r}")
     every = seeds.tolist() if isinstance(seeds, Tensor) else list(seeds)
@@ -309,6 +309,7 @@ def check_seeds(seeds: object) -> None:
     for seed in every:
         if not is_whole(seed) or not 0 <= seed < 2**32:  # what PyTorch's generator keeps of it
             raise ValueError(f"a seed must be a whole number in [0, 2**32); got {seed!r}")
+    return every
 
 
 # --- shapes and types ---

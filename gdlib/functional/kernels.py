@@ -427,7 +427,7 @@ def fused_gd_cross_entropy(
         )
 
     watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
-    learnt = any(one.requires_grad for one in watched)
+    learnt = any(one.requires_grad or has_tangent(one) for one in watched)
     if learnt or is_transformed() or type(input) not in PLAIN or has_tangent(input):
         return eager(input)
     batch = Batch.of_shape(

@@ -18,6 +18,7 @@ from gdlib.functional._arguments import (
     compute_in,
     has_tangent,
     tensor_by_keyword,
+    without_autocast,
 )
 from gdlib.functional._fused import (
     against_classes,
@@ -116,7 +117,10 @@ def linear_gd_cross_entropy(
     parts[0] = batch.of_counted(input, 1)
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        logits = F.linear(features, weight, bias)
+        widened = [compute_in(part)[0] for part in (weight, bias) if part is not None]
+        logits = without_autocast(
+            lambda rows: F.linear(rows, *widened), compute_in(features)[0], widened[0].dtype
+        )
         return gd_cross_entropy(
             logits,
             target,
@@ -126,9 +130,9 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if input.shape[0] == 0 or not all(is_fusable(part, beta) for part in parts):
-        return eager(*parts)
     values, result_dtype = compute_in(input, "input")
+    if input.shape[0] == 0 or not all(is_fusable(part, beta) for part in parts):
+        return eager(*parts).to(result_dtype)
     logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)
     rows = block_rows or max(1, logits_at_a_time // len(linear_weight))
     blocks = _Blocks(

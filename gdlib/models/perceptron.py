@@ -96,7 +96,7 @@ class StackedMLP(RunModel):
     def __init__(
         self,
         sizes: Sequence[int],
-        seeds: Sequence[int],
+        seeds: Sequence[int] | Tensor,
         *,
         activation: str = "relu",
         initialization: str = "pytorch",
@@ -110,7 +110,7 @@ class StackedMLP(RunModel):
                 "sizes must name at least the inputs and the classes, all of them whole numbers "
                 f">= 1; got {sizes!r}"
             )
-        check_seeds(seeds)
+        seeds = check_seeds(seeds)
         if activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
         if initialization not in INITIALIZATIONS:

@@ -17,6 +17,11 @@ from torch import Tensor, nn
 Outputs = Tensor | tuple[Tensor, ...]
 
 
+_OF_A_MODE = ("training", "_compiled_call_impl", "_is_torch_compile")
+_HOOKS = [name for name in vars(nn.Module()) if "_hooks" in name]
+"""Dictionaries of every module."""
+
+
 class RunModel(nn.Module):
     """A network with a run axis: what :mod:`gdlib.train` needs to know about it.
 
@@ -176,7 +181,8 @@ class VmapStack(RunModel):
                 if first.get(name) != other.get(name):
                     raise ValueError(
                         "modules must be of one kind and shape, or go into a ModuleStack; they "
-                        f"differ in {name!r}, which would be that of the first"
+                        f"differ in {name!r}, which would be that of the first, or cannot be "
+                        "compared in it"
                     )
         try:
             stacked, constant = torch.func.stack_module_state(copies)
@@ -196,7 +202,13 @@ class VmapStack(RunModel):
         # that two layers share must stay one tensor, so that functional_call replaces both.
         tensors = [*copies[0].parameters(), *copies[0].buffers()]
         without_values = {id(one): torch.empty_like(one, device="meta") for one in tensors}
-        self._form = (copy.deepcopy(copies[0], without_values),)
+        try:
+            self._form = (copy.deepcopy(copies[0], without_values),)
+        except TypeError as error:
+            raise ValueError(
+                f"modules must be such that copy.deepcopy copies them, or go into a ModuleStack "
+                f"({error})"
+            ) from error
 
     def forward(self, inputs: Tensor) -> Outputs:
         """Compute outputs ``[R, N, C]`` for inputs ``[S, N, ...]`` (S divides R)."""
@@ -225,7 +237,7 @@ class VmapStack(RunModel):
 def _described(module: nn.Module) -> dict[str, object]:
     """Name the layers and what shapes them besides their tensors, in values that can be compared.
 
-    What cannot be written down is only equal to itself.
+    What cannot be written down, such as a weak reference, is only equal to itself.
     """
     known = dict(module.named_modules(remove_duplicate=False))
     known |= dict(module.named_parameters()) | dict(module.named_buffers())
@@ -233,12 +245,14 @@ def _described(module: nn.Module) -> dict[str, object]:
     described: dict[str, object] = {}
     for place, layer in module.named_modules():
         described[place or "the module"] = type(layer)
+        if type(layer).__module__.startswith("torch._dynamo"):  # compiled; the layer is in it
+            continue
         for name, value in vars(layer).items():
-            if name.startswith(("training", "_torch", "_compiled")):  # of the mode, of the compiler
+            if name in _OF_A_MODE:
                 continue
             if name in ("_parameters", "_buffers", "_modules"):
                 value = [one for one, there in value.items() if there is not None]
-            elif "_hooks" in name:
+            elif name in _HOOKS:
                 value = list(value.values())  # their keys are counted on
             content = io.BytesIO()
             try:
@@ -267,11 +281,12 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, Tensor):
-            return list, ([str(obj.dtype), obj.tolist()],)
+            values = obj.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            return list, ([str(obj.dtype), list(obj.shape), values.numpy().tobytes()],)
         if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__:  # a lambda, or local
             cells = [cell.cell_contents for cell in obj.__closure__ or ()]
             parts = [marshal.dumps(obj.__code__), obj.__defaults__, obj.__kwdefaults__, cells]
-            return list, (parts,)
+            return list, ([*parts, vars(obj), id(obj.__globals__)],)
         return NotImplemented
 
 

@@ -127,7 +127,7 @@ class Batches:
         device: torch.device,
         *,
         size: int,
-        seeds: int | Sequence[int] | None,
+        seeds: int | Sequence[int] | Tensor | None,
         order: Order | None,
         drop_last: bool,
         prepare: Prepare | None,

@@ -32,7 +32,7 @@ class Betas:
 
     def __init__(
         self,
-        betas: Beta | Sequence[Beta] | None,
+        betas: Beta | Sequence[Beta] | Tensor | None,
         objective: Objective,
         runs: int,
         dtype: torch.dtype,

@@ -44,8 +44,8 @@ def train(
     epochs: int,
     lr: float,
     batch_size: int = 128,
-    betas: Beta | Sequence[Beta] | None = None,
-    seeds: int | Sequence[int] | None = None,
+    betas: Beta | Sequence[Beta] | Tensor | None = None,
+    seeds: int | Sequence[int] | Tensor | None = None,
     optimizer: str = "sgd",
     momentum: float | None = None,
     weight_decay: float = 0.0,
@@ -135,7 +135,8 @@ def train(
             it and ends with the same weights, bit for bit, as without the interruption (CPU, one
             thread). A file with a different learning rate or a different number in the loss is
             refused; only ``epochs`` may grow, where the learning rate falls at milestones. Of the
-            random states, only that of PyTorch's CPU generator is kept.
+            random states, only that of PyTorch's CPU generator is kept. What ``measure`` sets for a
+            β to read is not kept either: let it set that from the history.
         checkpoint_every: epochs between two writes. The last complete epoch is also written at the
             end, and on an exception such as an interruption, which leaves the stack itself within
             an epoch.

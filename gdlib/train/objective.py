@@ -6,7 +6,7 @@ import copy
 import hashlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -373,32 +373,46 @@ def _check_arguments(loss: LossFunction, *arguments: Tensor) -> None:
 def _described(loss: LossFunction, *, without_beta: bool) -> str:
     """Name a loss with its numbers, the shapes of its tensors, and the values of constant ones.
 
-    The values that training changes are left out, and so are functions.
+    So is every loss that a module contains. The values that training changes are left out, and so
+    are functions.
     """
-    tensors = loss.state_dict() if isinstance(loss, nn.Module) else {}
+    parts = dict(loss.named_modules()) if isinstance(loss, nn.Module) else {}
     numbers = [
         f"{name}: {list(value.shape)}"
-        for name, value in tensors.items()
+        for name, value in (loss.state_dict() if isinstance(loss, nn.Module) else {}).items()
         if isinstance(value, Tensor)  # a module may keep anything besides its tensors
     ]
-    names: Iterable[str] = ()
-    if isinstance(loss, losses.Loss):
-        names = inspect.signature(type(loss)).parameters
-    # PyTorch's own; others may count their calls
-    elif isinstance(loss, nn.Module) and type(loss).__module__.startswith("torch.nn."):
-        names = [name for name in vars(loss) if name != "training" and name[0] != "_"]
-        names += [name for name, _ in loss.named_buffers()]
-    for name in names:
-        value = getattr(loss, name, None)
-        if name == "beta" and without_beta:
-            continue
-        if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
-            numbers.append(f"{name}={_written(value)}")
-        if isinstance(value, (bool, str)):
-            numbers.append(f"{name}={value}")
-        elif isinstance(value, Real):
-            numbers.append(f"{name}={float(value)}")
-    return f"{_name(loss)}({', '.join(numbers)})" if numbers or names else _name(loss)
+    known = False
+    for place, part in parts.items():
+        names = _numbers_of(part)
+        known |= bool(names)
+        for name in names:
+            value = getattr(part, name, None)
+            if name == "beta" and without_beta:
+                continue
+            shown = f"{place}.{name}".removeprefix(".")
+            if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
+                numbers.append(f"{shown}={_written(value)}")
+            elif isinstance(value, (bool, str)):
+                numbers.append(f"{shown}={value}")
+            elif isinstance(value, Real):
+                numbers.append(f"{shown}={float(value)}")
+    return f"{_name(loss)}({', '.join(numbers)})" if numbers or known else _name(loss)
+
+
+def _numbers_of(part: nn.Module) -> list[str]:
+    """List the attributes of a loss of gdlib or of PyTorch that training does not change.
+
+    Other modules may count their calls.
+    """
+    if isinstance(part, losses.Loss):
+        signature = inspect.signature(type(part)).parameters
+        return list(dict.fromkeys((*signature, *part._checks, *part._options)))
+    is_loss = isinstance(part, nn.modules.loss._Loss)
+    if not is_loss and not type(part).__module__.startswith("torch.nn."):
+        return []
+    numbers = [name for name in vars(part) if name != "training" and name[0] != "_"]
+    return numbers + [name for name, _ in part.named_buffers(recurse=False) if is_loss]
 
 
 def _written(values: Tensor) -> str:

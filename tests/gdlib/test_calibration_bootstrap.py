@@ -73,7 +73,7 @@ class TestAgainstAPlainLoop:
         biased = (bins.count * bins.gap**2)[several].sum() / 60
         middle = biased + bins.debiased_squared_error
         ends = [max(0, middle - np.quantile(squares, level)) ** 0.5 for level in (0.95, 0.05)]
-        measure = partial(debiased_calibration_error, scheme=scheme)
+        measure = partial(debiased_calibration_error, scheme=scheme, ignore_index=-100)
         interval = bootstrap_calibration(p, y, measure, resamples=50, level=0.9, seed=7)
         assert interval == pytest.approx((measure(p, y), *ends), abs=1e-12)
 
@@ -139,7 +139,12 @@ class TestInterval:
     def test_no_error_exceeds_1(self) -> None:
         """One of fifty is right at a confidence of 1; twice 0.98 minus a quantile would be 1.02."""
         p, y = np.eye(2)[np.zeros(50, dtype=int)], np.array([0] + [1] * 49)
-        for measure in (expected_calibration_error, debiased_calibration_error):
+        for measure in (
+            expected_calibration_error,
+            debiased_calibration_error,
+            classwise_calibration_error,
+            partial(expected_calibration_error, ignore_index=-100),
+        ):
             assert 0.9 < bootstrap_calibration(p, y, measure, resamples=100).high <= 1.0
 
     def test_more_samples_make_it_shorter(self) -> None:

@@ -8,8 +8,10 @@ import gc
 import inspect
 import io
 import math
+import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -814,6 +816,25 @@ class Called(torch.nn.Module):
         return self.function(self.layer(x))
 
 
+class OwnLoss(losses.GDCrossEntropyLoss):
+    """A loss whose arguments are handed on by their names."""
+
+    def __init__(self, gain: float = 1.0, **options: Any) -> None:
+        super().__init__(**options)
+        self.gain = gain
+
+
+class Wrapped(torch.nn.Module):
+    """A module that holds a loss."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.inner = torch.nn.CrossEntropyLoss(**options)
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        return self.inner(z, y)
+
+
 def multiplied_by(number: float) -> Callable[[Tensor], Tensor]:
     return lambda z: number * z
 
@@ -959,7 +980,9 @@ class TestStacks:
         with pytest.raises(ValueError, match="not from train; .*or name another file"):
             self.train(models.StackedMLP([4, 5, 3], seeds=[0]), checkpoint="~/weights.pt")
 
-    @pytest.mark.parametrize("kind", [torch.nn.CrossEntropyLoss, losses.GDCrossEntropyLoss])
+    @pytest.mark.parametrize(
+        "kind", [torch.nn.CrossEntropyLoss, losses.GDCrossEntropyLoss, OwnLoss, Wrapped]
+    )
     @pytest.mark.parametrize("classes", [3, 60])
     def test_a_checkpoint_of_other_class_weights(
         self, kind: type, classes: int, tmp_path: Path
@@ -1014,12 +1037,30 @@ class TestStacks:
             ("offset", torch.zeros(3), torch.ones(3)),
             ("places", [0, 1], [0, 2]),
             ("options", {"p": 0.1}, {"p": 0.2}),
+            ("training_scale", 1.0, 5.0),
+            ("_compiled_scale", 1.0, 5.0),
+            ("my_hooks", ["a"], ["b"]),
+            ("other_hooks", {"a": 1}, {"b": 1}),
         ]:
             copies = [Called(torch.tanh) for _ in range(3)]
             for module, value in zip(copies, (one, copy.deepcopy(one), other), strict=True):
                 setattr(module, name, value)
             models.VmapStack(copies[:2])
             with pytest.raises(ValueError, match=f"they differ in '{name}'"):
+                models.VmapStack(copies)
+
+    def test_modules_that_cannot_be_compared_or_copied(self) -> None:
+        for value, message in ((weakref.ref(self.x), None), (threading.Lock(), "deepcopy copies")):
+            copies = [Called(torch.tanh) for _ in range(2)]
+            for module in copies:
+                module.value = value
+            if message:
+                with pytest.raises(ValueError, match=message):
+                    models.VmapStack(copies)
+                continue
+            models.VmapStack(copies)
+            copies[1].value = weakref.ref(self.y)
+            with pytest.raises(ValueError, match="or cannot be compared in it"):
                 models.VmapStack(copies)
 
     def test_modules_that_refer_to_their_own_parts(self) -> None:
@@ -1434,6 +1475,22 @@ def test_derivatives_of_a_large_beta_from_the_cross_entropy(dtype: torch.dtype) 
                 allowed = 64 * torch.finfo(dtype).eps
                 assert abs(first.item() - exact) <= allowed * exact + tiny, (beta, ell)
                 assert abs(second.item() - curvature) <= 2 * allowed * exact + tiny, (beta, ell)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_linear_loss_where_it_stores_all_logits(dtype: torch.dtype) -> None:
+    """A learnt or extreme β, a compiler: the logits are no more rounded than otherwise."""
+    generator = torch.Generator().manual_seed(0)
+    h, w = (3 * torch.randn(n, 256, generator=generator) for n in (64, 10))
+    h, w, y = h.to(dtype), w.to(dtype), torch.arange(64) % 10
+    learnt = torch.tensor(0.1, requires_grad=True)
+    for beta in (0.1, learnt, 9e-7):
+        exact = linear_gd_cross_entropy(h.double(), w.double(), y, beta=beta)
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
+            found = linear_gd_cross_entropy(h, w, y, beta=beta)
+        assert found.dtype == dtype
+        eps = torch.finfo(dtype).eps
+        torch.testing.assert_close(found.double(), exact, rtol=4 * eps, atol=4 * eps)
 
 
 class TestMasksInCalibration:
