@@ -43,9 +43,16 @@ def _loss(text: str) -> str:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    if len({str(value) for value in values}) < len(values):
-        raise ValueError("a value stands twice")
+    if len({_label(value) for value in values}) < len(values):
+        raise ValueError("a value stands twice, to six digits")
     return values
+
+
+def _label(value: Any) -> str:
+    """Write a value as the tables name it."""
+    if isinstance(value, list):
+        return " ".join(map(_label, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 _Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]

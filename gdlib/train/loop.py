@@ -142,7 +142,8 @@ def train(
             an epoch.
         identity: describes stack, data, loss and β; a file with a different one is refused. Without
             one, losses from libraries and schedules from :mod:`gdlib.schedules` are compared by
-            their names and numbers, the stack by its shapes; data and functions are not compared.
+            their names and numbers, the stack by its shapes, and data by the sums of their sizes;
+            functions are not compared.
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``; ``beta`` and
@@ -241,8 +242,9 @@ def train(
     steps = (RecordedSteps if recorded else Steps)(batches, take_step)
 
     settings = _settings(update, batches, precision, epochs)
-    if not identity:
+    if checkpoint is not None and not identity:
         settings |= {"loss": objective.described(), "betas": table.described()}
+        settings |= {"data": batches.described()}
     parts: dict[str, Any] = {"model": stack, "optimizer": updates, "rates": rates}
     if (module := objective.module()) is not None:
         parts["loss"] = module

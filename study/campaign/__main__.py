@@ -28,7 +28,8 @@ def _agree(name: str, only: str) -> int:
         print("largest difference to the tables, in deviations of the seeds:")
         print(apart.round(2).to_string())
     if others := [job.id for job in jobs if job.id not in apart.index]:
-        print("not compared, since one of the two is missing:", *others, sep="\n  ")
+        reason = "one of the two is missing, or has other parameters"
+        print(f"not compared, since {reason}:", *others, sep="\n  ")
     return int((apart > LIMIT).any(axis=None))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +27,8 @@ def agreement(jobs: Iterable[Job], tables: Path) -> pd.DataFrame:
     """Compare jobs that were trained anew with their rows in the tables, run by run.
 
     Args:
-        jobs: fresh ones of one campaign; those without a result are passed over.
+        jobs: fresh ones of one campaign; those without a result, and those whose rows in the
+            tables were made with other parameters, are passed over.
         tables: the folder of the committed tables.
 
     Returns:
@@ -34,7 +36,7 @@ def agreement(jobs: Iterable[Job], tables: Path) -> pd.DataFrame:
         standard deviation over the seeds of this method in the tables. A difference of 0 is 0, and
         one that there are too few seeds for is infinite.
     """
-    done = [job for job in jobs if job.done]
+    done = [job for job in jobs if job.done and not replace(job, tables=tables).missing_in_tables()]
     if not done or done[0].campaign not in results.names(tables):
         return pd.DataFrame(columns=[*METRICS])
     every = results.read(done[0].campaign, tables)

@@ -158,7 +158,9 @@ def begin(page: str, namespace: Mapping[str, Any]) -> Job:
     _refuse_others(namespace, list(known))
     given = {name: namespace[name] for name in known if name in namespace}
     values = parameters.checked(page, given)
-    record, folder = given.get("record", ""), given.get("checkpoint_dir", "")
+    record, folder = (
+        str(Path(given[name]).expanduser()) if given.get(name) else "" for name in parameters.PLACES
+    )
     if record:
         _probe(Path(record))
     device = device_of(values.get("device", "cpu"))
@@ -171,7 +173,6 @@ def begin(page: str, namespace: Mapping[str, Any]) -> Job:
         checkpoint = {
             "checkpoint": Path(folder) / f"{identity}.pt",
             "checkpoint_every": every,
-            "identity": f"{page} {identity}",
         }
     of_tables = "datasets" in values
     total = len(values["datasets"]) if of_tables else values.get("epochs", 1)

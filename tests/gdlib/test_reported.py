@@ -1002,6 +1002,20 @@ class TestStacks:
             fit(other, 3)
         assert other[-1] == 100.0
 
+    def test_a_checkpoint_of_other_data(self, tmp_path: Path) -> None:
+        """Where a page is changed between two runs, the old training would be returned."""
+        path = tmp_path / "state.pt"
+        self.train(models.StackedMLP([4, 5, 3], seeds=[0]), checkpoint=path)
+        for data in ((2 * self.x, self.y), (self.x, (self.y + 1) % 3), (self.x.double(), self.y)):
+            if data[0].dtype == torch.float64:
+                data = (data[0].float(), data[1].int())  # the same in another type
+                self.train(models.StackedMLP([4, 5, 3], seeds=[0]), data=data, checkpoint=path)
+                continue
+            with pytest.raises(ValueError, match="was written with data="):
+                self.train(models.StackedMLP([4, 5, 3], seeds=[0]), data=data, checkpoint=path)
+        everything = {"data": (2 * self.x, self.y), "identity": "of the caller"}
+        self.train(models.StackedMLP([4, 5, 3], seeds=[0]), checkpoint=tmp_path / "a", **everything)
+
     def test_a_checkpoint_behind_a_link(self, tmp_path: Path) -> None:
         (tmp_path / "large-disk").mkdir()
         link = tmp_path / "state.pt"
