@@ -396,7 +396,7 @@ def _slug(key: str, value: Any) -> str:
 
 
 def _bounded(text: str) -> None:
-    """Refuse a text whose aliases stand for very many values, before they are written out."""
+    """Refuse a key that stands twice, and aliases for very many values before they are written."""
     todo, count = [yaml.compose(text, yaml.SafeLoader)], 0
     while todo:
         node = todo.pop()
@@ -405,4 +405,8 @@ def _bounded(text: str) -> None:
         if count > _VALUES:
             raise ValueError(f"its aliases stand for more than {_VALUES:,} values")
         pairs = isinstance(node, yaml.MappingNode)
+        keys = [str(key.value) for key, _ in inner] if pairs else []
+        if len(set(keys)) < len(keys):
+            line = node.start_mark.line + 1
+            raise ValueError(f"a key stands twice in the mapping that begins in line {line}")
         todo += itertools.chain.from_iterable(inner) if pairs else inner

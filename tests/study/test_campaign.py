@@ -233,6 +233,7 @@ WRONG_FILES: list[tuple[object, str]] = [
         )
     ),
     ("page: mnist\nentries: &a [*a]\n", "its aliases stand for more than"),
+    ("page: mnist\nentries:\n- id: a\n  each: {}\n  each: {}\n", "stands twice .* in line 3"),
     (entry(id="a" * 5000), "id: String should have at most 100 characters"),
     (entry(each={"loss": ["x" * 500]}), "cannot name a file; .* at most 120 of them"),
 ]
