@@ -404,9 +404,10 @@ def _bounded(text: str) -> None:
         count += len(inner)
         if count > _VALUES:
             raise ValueError(f"its aliases stand for more than {_VALUES:,} values")
-        pairs = isinstance(node, yaml.MappingNode)
-        keys = [str(key.value) for key, _ in inner] if pairs else []
-        if len(set(keys)) < len(keys):
+        if not isinstance(node, yaml.MappingNode):
+            todo += inner
+            continue
+        if len({str(key.value) for key, _ in inner}) < len(inner):
             line = node.start_mark.line + 1
             raise ValueError(f"a key stands twice in the mapping that begins in line {line}")
-        todo += itertools.chain.from_iterable(inner) if pairs else inner
+        todo += itertools.chain.from_iterable(inner)
