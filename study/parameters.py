@@ -44,7 +44,7 @@ def _loss(text: str) -> str:
 
 def _distinct(values: list[Any]) -> list[Any]:
     if len({_label(value) for value in values}) < len(values):
-        raise ValueError("a value stands twice, to six digits")
+        raise ValueError("a value stands twice: two agree to six digits")
     return values
 
 

@@ -105,6 +105,8 @@ def bootstrap_calibration(
     if y.size < 2:
         raise ValueError("a bootstrap interval needs at least two samples, not 1")
     counted, _ = samples(probs, labels, ignore_index, "probs")
+    if getattr(measure, "keywords", {}).get("ignore_index") in y:
+        raise ValueError("give ignore_index to bootstrap_calibration, not to the measure")
     options = {"n_bins": n_bins, "scheme": scheme}
     options = {name: value for name, value in options.items() if value is not None}
     if options:
@@ -120,7 +122,7 @@ def bootstrap_calibration(
         ) from error
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
-    of_bins, how = _of_bins(measure, y)
+    of_bins, how = _of_bins(measure)
     middle = 2 * estimate
     squared = of_bins is _OF_BINS[errors.debiased_calibration_error]
     if of_bins is not None:
@@ -165,14 +167,12 @@ def bootstrap_calibration(
 
 
 def _of_bins(
-    measure: Callable[..., float], labels: IntArray
+    measure: Callable[..., float],
 ) -> tuple[Callable[[CalibrationBins], float] | None, dict[str, Any]]:
     """Return what a measure reads from the bins, and how these are made; None for any other."""
     how: dict[str, Any] = {"n_bins": 10, "scheme": "width"}  # defaults of these measures
     if isinstance(measure, functools.partial):  # a partial of a partial is flat
-        options = dict(measure.keywords)
-        if options.get("ignore_index") not in labels:  # of which no sample is left, or that is None
-            options.pop("ignore_index", None)
+        options = {name: one for name, one in measure.keywords.items() if name != "ignore_index"}
         if measure.args or not options.keys() <= how.keys():
             return None, how
         how |= options

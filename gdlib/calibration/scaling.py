@@ -28,7 +28,7 @@ T = TypeVar("T")
 # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
 _NOTHING_TO_GAIN = 1e-12
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
-_RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits
+_RANGE = 1e9  # the temperature is at most this times the largest difference of two logits
 # curvature that fixes the directions which the data leave open; θ is in units of one logit's
 # standard deviation
 _RIDGE = 1e-10

@@ -301,7 +301,7 @@ def check_boolean(name: str, value: object) -> None:
 
 def check_seeds(seeds: object) -> list[int]:
     """Return the seeds as a list; refuse anything but a sequence of at least one whole number."""
-    if not isinstance(seeds, Iterable):
+    if not isinstance(seeds, Iterable) or getattr(seeds, "ndim", 1) == 0:
         raise ValueError(f"seeds must be a sequence, such as [0] for one run; got {seeds!r}")
     every = seeds.tolist() if isinstance(seeds, Tensor) else list(seeds)
     if not every:
@@ -381,7 +381,8 @@ def scaled(
 
     A class that -inf masks adds nothing to the derivative of a number that is learnt.
     """
-    if not isinstance(by, Tensor):
+    learnt = isinstance(by, Tensor) and (by.requires_grad or transforms_active() or has_tangent(by))
+    if not learnt:
         return operation(values, by)
     masked = values == -math.inf
     return operation(values.masked_fill(masked, 0.0), by).masked_fill(masked, -math.inf)

@@ -115,12 +115,11 @@ def linear_gd_cross_entropy(
     )
     beta = batch.check("beta", beta, "> 0")
     parts[0] = batch.of_counted(input, 1)
+    values, result_dtype = compute_in(input, "input")
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        widened = [compute_in(part)[0] for part in (weight, bias) if part is not None]
-        logits = without_autocast(
-            lambda rows: F.linear(rows, *widened), compute_in(features)[0], widened[0].dtype
-        )
+        parts = [part.to(values) for part in (features, weight, bias) if part is not None]
+        logits = without_autocast(lambda rows: F.linear(rows, *parts[1:]), parts[0], values.dtype)
         return gd_cross_entropy(
             logits,
             target,
@@ -130,7 +129,6 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    values, result_dtype = compute_in(input, "input")
     if input.shape[0] == 0 or not all(is_fusable(part, beta) for part in parts):
         return eager(*parts).to(result_dtype)
     logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)

@@ -18,6 +18,7 @@ from gdlib.functional._arguments import (
     computes_again,
     extremes,
     over_classes,
+    scaled,
     tensor_by_keyword,
     update_state,
 )
@@ -53,8 +54,7 @@ class ArcFaceLoss(Loss):
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, whose softmax gives the probabilities."""
-        logits: Tensor = over_classes(self.scale, input) * input
-        return logits
+        return scaled(input, over_classes(self.scale, input))
 
 
 class CosFaceLoss(Loss):
@@ -85,8 +85,7 @@ class CosFaceLoss(Loss):
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, whose softmax gives the probabilities."""
-        logits: Tensor = over_classes(self.scale, input) * input
-        return logits
+        return scaled(input, over_classes(self.scale, input))
 
 
 def _check_annealing(annealing: Any) -> None:
@@ -190,8 +189,7 @@ class SphereFaceLoss(AnnealedLoss):
 
     def logits(self, input: Tensor, scale: Tensor | None = None) -> Tensor:
         """Return the cosines times the scale, or times the norms of the features."""
-        logits: Tensor = input * over_classes(self.scale if scale is None else scale, input)
-        return logits
+        return scaled(input, over_classes(self.scale if scale is None else scale, input))
 
 
 class LSoftmaxLoss(AnnealedLoss):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from gdlib import functional
 from gdlib.functional import Reduction
-from gdlib.functional._arguments import over_classes, tensor_by_keyword
+from gdlib.functional._arguments import over_classes, scaled, tensor_by_keyword
 from gdlib.losses._base import Loss
 
 
@@ -72,5 +73,4 @@ class GDCrossEntropyLoss(Loss):
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the logits divided by τ, whose softmax gives the probabilities."""
-        logits: Tensor = input / over_classes(self.temperature, input)
-        return logits
+        return scaled(input, over_classes(self.temperature, input), torch.div)

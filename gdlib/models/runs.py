@@ -285,7 +285,7 @@ class _Writer(pickle.Pickler):
             return list, ([str(obj.dtype), list(obj.shape), values.numpy().tobytes()],)
         if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__:  # a lambda, or local
             cells = [cell.cell_contents for cell in obj.__closure__ or ()]
-            parts = [marshal.dumps(obj.__code__), obj.__defaults__, obj.__kwdefaults__, cells]
+            parts = [marshal.dumps(obj.__code__, 2), obj.__defaults__, obj.__kwdefaults__, cells]
             return list, ([*parts, vars(obj), id(obj.__globals__)],)
         return NotImplemented
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
@@ -66,7 +67,7 @@ class Betas:
         described = []
         for one in self.each or ():
             if isinstance(one, (Constant, LinearWarmup)):
-                numbers = ", ".join(repr(float(number)) for number in vars(one).values())
+                numbers = ", ".join(repr(float(number)) for number in dataclasses.astuple(one))
                 described.append(f"{type(one).__name__}({numbers})")
             elif callable(one):
                 described.append(getattr(one, "__name__", type(one).__name__))

@@ -142,8 +142,8 @@ def train(
             an epoch.
         identity: describes stack, data, loss and β; a file with a different one is refused. Without
             one, losses from libraries and schedules from :mod:`gdlib.schedules` are compared by
-            their names and numbers, the stack by its shapes, and data by the sums of their sizes;
-            functions are not compared.
+            their names and numbers, the stack by its shapes, whole numbers in the data by a
+            checksum, and others by their sum; functions are not compared.
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``; ``beta`` and

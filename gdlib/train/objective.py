@@ -130,6 +130,10 @@ class RunLoss(Objective):
             )
         return values.flatten(1).mean(1)
 
+    def described(self) -> list[str]:
+        """Name the loss with its numbers."""
+        return [_described(self.loss, without_beta=False)]
+
     def module(self) -> nn.Module | None:
         """Return the loss if it is a module."""
         return self.loss if isinstance(self.loss, nn.Module) else None
@@ -408,11 +412,10 @@ def _numbers_of(part: nn.Module) -> list[str]:
     if isinstance(part, losses.Loss):
         signature = inspect.signature(type(part)).parameters
         return list(dict.fromkeys((*signature, *part._checks, *part._options)))
-    is_loss = isinstance(part, nn.modules.loss._Loss)
-    if not is_loss and not type(part).__module__.startswith("torch.nn."):
-        return []
-    numbers = [name for name in vars(part) if name != "training" and name[0] != "_"]
-    return numbers + [name for name, _ in part.named_buffers(recurse=False) if is_loss]
+    for kind in type(part).__mro__:
+        if kind.__module__.startswith("torch.nn.") and kind is not nn.Module:
+            return [name for name in inspect.signature(kind).parameters if hasattr(part, name)]
+    return []
 
 
 def _written(values: Tensor) -> str:
