@@ -50,10 +50,10 @@ def sentences() -> list[str]:
         "to the true logit; a formula gives the effect on confidence.",
         "**Accuracy:** on CIFAR-10 and CIFAR-100, at one learning rate, a small network with a β "
         f"from 0.01 to 1 is within {rounded_up(below.abs().max()):.1f} points of the "
-        f"cross-entropy. β = 5 costs {five.min():.1f} to {five.max():.1f} points of top-1 accuracy "
-        f"({of_resnet[0]:.1f} with ResNet18) and gains up to {top5.max():.1f} points of top-5 on "
+        f"cross-entropy. β = 5 costs {five.min():.1f} to {five.max():.1f} points of top-1 "
+        f"({of_resnet[0]:.1f} with ResNet18) and gains up to {top5.max():.1f} of top-5 on "
         f"CIFAR-100, but not with ResNet18. β = 20 costs {twenty.min():.1f} to "
-        f"{twenty.max():.1f} points ({of_resnet[1]:.1f} with ResNet18).",
+        f"{twenty.max():.1f} ({of_resnet[1]:.1f} with ResNet18).",
         "**Over-confidence** is the shift given by this formula plus what is due to over-fitting, "
         f"which depends far less on β ({error:.0f} points rms). So the β that calibrates ranged "
         f"from {calibrated.min():.1f} to {calibrated.max():.0f}; a temperature fitted to β = 1 "
