@@ -163,7 +163,7 @@
     };
   }
 
-  // -- two networks in step: the same first weights, points and batches; β = 1 and another ------
+  // -- two networks in step: the same initial weights, points and batches; β = 1 and another ------
 
   function pair({ beta, rate, fresh = false, seed = 1 }) {
     const random = generator(seed);

@@ -91,7 +91,7 @@
   };
 
   const FREE =
-    "The same initial weights and batches; only β differs. Circles and triangles are the " +
+    "The same initial weights, the same batches; only β differs. Circles and triangles are the " +
     "two classes. " +
     "Choose a question, or a β and a learning rate.";
 
