@@ -69,7 +69,10 @@ class CalibrationBins:
 
     @property
     def squared_error(self) -> float:
-        """Mean squared gap, weighted by ``count``, of the bins that hold two samples or more."""
+        """Mean squared gap, weighted by ``count``, of the bins that hold two samples or more.
+
+        It is :attr:`debiased_squared_error` with its bias.
+        """
         measured = self.count > 1
         return float((self.count[measured] * self.gap[measured] ** 2).sum() / self.n)
 

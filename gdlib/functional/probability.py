@@ -24,6 +24,7 @@ from gdlib.functional._arguments import (
 from gdlib.functional._reduction import Batch
 
 _GREAT_BETA = 16.0
+"""From here on the gradient-decay loss of a large cross-entropy takes its other form."""
 
 
 def one_minus_exp(x: Tensor) -> Tensor:
@@ -254,6 +255,7 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         log_odds = nll_large + torch.log1p(-torch.exp(-nll_large))
         log_beta = torch.log(beta) if isinstance(beta, Tensor) else log_number(beta, values)
         of_great = log_add_exp(log_odds, log_beta)
-        great = beta > _GREAT_BETA if isinstance(beta, Tensor) else None
-        of_large = of_great if great is None else torch.where(great, of_great, of_large)
+        if isinstance(beta, Tensor):
+            of_great = torch.where(beta > _GREAT_BETA, of_great, of_large)
+        of_large = of_great
     return torch.where(large, of_large, of_small).to(result_dtype)

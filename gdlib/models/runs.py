@@ -258,7 +258,7 @@ def _described(module: nn.Module) -> dict[str, object]:
             try:
                 _Writer(content, names).dump(value)
                 described[f"{place}.{name}".removeprefix(".")] = content.getvalue()
-            except Exception:  # noqa: BLE001, S110, whatever an object's own code raises
+            except Exception:  # whatever an object's own code raises
                 described[f"{place}.{name}".removeprefix(".")] = id(value)
     return described
 
