@@ -9,8 +9,10 @@
 import math
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 sys.path.insert(0, str(workflow.basedir))
 
@@ -76,14 +78,22 @@ rule job:
         " {wildcards.campaign:q} {wildcards.job:q} {params.anew} > {log:q} 2>&1"
 
 
-def end_jobs(*_):
-    """Ask the jobs to end, which Snakemake would wait for."""
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it has just ended
-            if "study.campaign" in child.cmdline():
-                child.terminate()
+def end_jobs(start_no_more):
+    """Let Snakemake start no more jobs, and ask those that run to end, which it would wait for."""
+    start_no_more()
+    asked = set()
+    while True:  # it may just be starting one
+        for child in set(psutil.Process().children(recursive=True)) - asked:
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                if "study.campaign" in child.cmdline():
+                    child.terminate()
+                    asked.add(child)
+        time.sleep(0.5)
 
 
+# In a thread: Snakemake's own handler takes the scheduler's lock. When the signal comes, the main
+# thread may hold it, and would wait for itself.
 onstart:
-    of_snakemake = signal.getsignal(signal.SIGTERM)  # starts no more jobs
-    signal.signal(signal.SIGTERM, lambda *given: (of_snakemake(*given), end_jobs()))
+    of_snakemake = signal.getsignal(signal.SIGTERM)
+    ending = Thread(target=end_jobs, args=[of_snakemake], daemon=True)
+    signal.signal(signal.SIGTERM, lambda *_: ending.is_alive() or ending.start())

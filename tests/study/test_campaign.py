@@ -155,8 +155,29 @@ SNAKEMAKE = [
 ]
 
 
+# Snakemake, which stays for two seconds in the lock under which it handles a failure.
+HOLDS_ITS_LOCK = """
+import pathlib, sys, time
+from snakemake import cli
+from snakemake.scheduling.job_scheduler import JobScheduler
+
+def errors(self, handle=JobScheduler._error_jobs):
+    failed = list(self._toerror)
+    handle(self)
+    if failed:
+        while not pathlib.Path("sleeps").exists():
+            time.sleep(0.1)
+        pathlib.Path("holds").touch()
+        time.sleep(2)
+
+JobScheduler._error_jobs = errors
+cli.main(sys.argv[1:])
+"""
+
+
 def snakemake(project: Path, *config: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SNAKEMAKE, *config], cwd=project, capture_output=True, text=True)
+    command = [*SNAKEMAKE, *config]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
 
 
 # -- the file --------------------------------------------------------------------------------------
@@ -582,23 +603,29 @@ def test_a_folder_without_locks_is_named_and_the_job_runs(
 
 
 def test_a_campaign_that_was_interrupted_goes_on_where_it_was(project: Path) -> None:
-    """A job fails, and SIGTERM ends another; the same command runs both, and what is new."""
+    """A job fails, and SIGTERM ends another; the same command runs both, and what is new.
+
+    The signal comes while Snakemake's main thread holds the lock under which it handles the
+    failure. Its own handler takes that lock too, and in the main thread it would wait for ever.
+    """
     first, second, third = jobs_of(project)
     put(first)
     before = first.record.read_bytes()
     for name in ("slow", "broken"):
         (project / name).touch()
-    said = project / "said"
+    said, command = project / "said", [sys.executable, "-c", HOLDS_ITS_LOCK, *SNAKEMAKE[3:]]
     with (
         said.open("wb") as file,
-        subprocess.Popen(SNAKEMAKE, cwd=project, stdout=file, stderr=file) as process,
+        subprocess.Popen(command, cwd=project, stdout=file, stderr=file) as process,
     ):
-        while process.poll() is None and not (
-            "broken on purpose" in said.read_text() and (project / "sleeps").exists()
-        ):
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)  # the job would sleep for ten minutes
+        try:
+            while process.poll() is None and not (project / "holds").exists():
+                time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)  # the job would sleep for ten minutes
+        finally:
+            process.kill()
+    assert "broken on purpose" in said.read_text()
     assert "1 of 3 jobs have their result; 2 to run" in said.read_text()
     assert (project / "interrupted").exists(), "it could write a checkpoint"
     assert not second.record.exists() and not third.record.exists()
