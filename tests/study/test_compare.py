@@ -152,6 +152,14 @@ def test_sentences_of_the_ledger_are_short_and_their_words_stand():
         ledger.decide("A3")
 
 
+def test_no_comparison_of_the_ledger_has_fewer_than_three_seeds():
+    """The ledger says that a variant with fewer is left out."""
+    for name, entry in ledger.entries().items():
+        if "compare" in entry:
+            rows = ledger.decide(name).comparison
+            assert min([*rows["n"], *rows["n_than"].dropna()]) >= 3, name
+
+
 def test_effects_of_the_papers_come_from_their_tables():
     effects = ledger.effects(ledger.entries()["E6"])
     assert len(effects) == 8  # four networks in two versions
