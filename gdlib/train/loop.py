@@ -142,8 +142,9 @@ def train(
             an epoch.
         identity: describes stack, data, loss and β; a file with a different one is refused. Without
             one, losses from libraries and schedules from :mod:`gdlib.schedules` are compared by
-            their names and numbers, the stack by its shapes, whole numbers in the data by a
-            checksum, and others by their sum; functions are not compared.
+            their names and numbers, the stack by its shapes and the kinds of its layers, a
+            :class:`gdlib.models.StackedMLP` also by its activation, initialisation and seeds, whole
+            numbers in the data by a checksum, and others by their sum; functions are not compared.
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``; ``beta`` and
@@ -244,7 +245,7 @@ def train(
     settings = _settings(update, batches, precision, epochs)
     if checkpoint is not None and not identity:
         settings |= {"loss": objective.described(), "betas": table.described()}
-        settings |= {"data": batches.described()}
+        settings |= {"data": batches.described(), "stack": stack._kinds()}
     parts: dict[str, Any] = {"model": stack, "optimizer": updates, "rates": rates}
     if (module := objective.module()) is not None:
         parts["loss"] = module
