@@ -92,7 +92,7 @@ class TemperatureScaling:
         """Choose T on a validation split and return the object itself.
 
         Args:
-            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``.
+            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``; what looks like probabilities warns.
             labels: class indices ``[N]`` or ``[N, d1, ...]``.
             ignore_index: class index of samples that do not count, as in the losses.
 
