@@ -74,8 +74,9 @@ def train(
     the mean over the B samples of a batch, summed over the R runs, so every run gets the gradient
     that it would get alone. If a loss returns one number for a batch, that number replaces the
     mean. A run that diverges continues alongside the others, and a warning is logged at the end.
-    The stack, and a loss that is a module, are left in evaluation mode if there is a ``measure``,
-    in training mode otherwise.
+    In an epoch, the stack and a loss that is a module are in training mode, with all their layers:
+    one that is to stay as it is, such as a frozen batch normalisation, must override ``train``.
+    Both are left in evaluation mode if there is a ``measure``, in training mode otherwise.
 
     Args:
         stack: maps inputs ``[S, B, ...]`` to outputs ``[R, B, C]``, or to several outputs; see

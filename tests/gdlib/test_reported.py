@@ -1205,6 +1205,23 @@ class TestModulesAtOnce:
             models.VmapStack([torch.nn.Linear(4, 3), torch.nn.Linear(4, 3).double()])
 
 
+class Still(torch.nn.BatchNorm1d):
+    """Keeps its statistics, whatever the mode of the network."""
+
+    def train(self, mode: bool = True) -> Still:
+        return super().train(False)
+
+
+def test_a_normalisation_that_is_frozen() -> None:
+    """gt-pyg#112: evaluation mode does not survive the next epoch."""
+    kinds = (Still, torch.nn.BatchNorm1d)
+    layers = [torch.nn.Sequential(kind(4), torch.nn.Linear(4, 3)).eval() for kind in kinds]
+    stack = models.ModuleStack(layers)
+    TestStacks().train(stack, measure=lambda stack, epoch: None)
+    still, moving = (one[0].running_mean for one in stack.copies)
+    assert still.eq(0).all() and moving.ne(0).all()
+
+
 class TestResuming:
     @pytest.mark.parametrize(
         "other",
