@@ -68,7 +68,7 @@ class CalibrationBins:
         return float(np.nanmax(np.abs(self.gap)))
 
     @property
-    def squared_error(self) -> float:
+    def _squared_error(self) -> float:
         """Mean squared gap, weighted by ``count``, of the bins that hold two samples or more.
 
         It is :attr:`debiased_squared_error` with its bias.
@@ -90,7 +90,7 @@ class CalibrationBins:
             )
         count, accuracy = self.count[measured], self.accuracy[measured]
         variance = (count * (accuracy * (1 - accuracy) / (count - 1))).sum() / self.n
-        return float(self.squared_error - variance)
+        return float(self._squared_error - variance)
 
     @property
     def debiased_error(self) -> float:

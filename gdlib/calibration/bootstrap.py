@@ -134,7 +134,7 @@ def bootstrap_calibration(
         correct = (p.argmax(axis=1) == y)[order]
         if squared:
             bins = bins_of(confidence, correct, **how, dtype=dtype)
-            middle = bins.debiased_squared_error + bins.squared_error
+            middle = bins.debiased_squared_error + bins._squared_error
 
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)

@@ -11,9 +11,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-# for arrays that hold no numbers; pandas' own types become objects
-_WAYS_OUT = {"b": "; convert it with .astype(int)", "O": "; convert it with .astype(float)"}
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 ArrayOrTensor = ArrayLike | Tensor
@@ -51,9 +48,12 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
                 f"({error})"
             ) from error
         if array.dtype.kind not in "fiu":
+            whole = array.dtype.kind == "b" or name == "labels"
+            # pandas' own types become objects
+            way_out = f"; convert it with .astype({'int' if whole else 'float'})"
             raise ValueError(
                 f"{name} must be an array of real numbers, not of type {array.dtype}"
-                f"{_WAYS_OUT.get(array.dtype.kind, '')}"
+                f"{way_out if array.dtype.kind in 'bO' else ''}"
             )
         if array.dtype.kind != "f":
             kind: np.dtype[Any] = np.dtype(np.int64)

@@ -6,6 +6,7 @@ The fit is a convex minimisation in float64.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Self, TypeVar
 
 import torch
@@ -91,7 +92,7 @@ class TemperatureScaling:
         """Choose T on a validation split and return the object itself.
 
         Args:
-            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``.
+            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``; what looks like probabilities warns.
             labels: class indices ``[N]`` or ``[N, d1, ...]``.
             ignore_index: class index of samples that do not count, as in the losses.
 
@@ -252,6 +253,12 @@ def _logits_and_labels(
     tensor, indices = samples(logits, labels, ignore_index, "logits")
     z, y = tensor.detach().to("cpu", torch.float64), torch.from_numpy(indices)
     check_finite(z, "logits")
+    if (z >= 0).all() and ((z.sum(1) - 1).abs() < 0.01).all() and (z % 1 > 0).any():
+        warnings.warn(
+            "logits that sum to 1 and are not negative look like probabilities: give the outputs "
+            "before the softmax, or the logarithms of the probabilities",
+            stacklevel=3,
+        )
     if not torch.isfinite(z - z.gather(1, y[:, None])).all():
         raise ValueError("logits differ by more than float64 can hold")
     return z, y, _result_type(tensor)

@@ -120,9 +120,14 @@ class StackedMLP(RunModel):
         self.runs = len(seeds)
         self.activation = ACTIVATIONS[activation]
         self.linear_features = linear_features
+        self._start = f"{initialization}, seeds {[int(seed) for seed in seeds]}"
         each = [_initial_layers(sizes, seed, initialization) for seed in seeds]
         self.weights = _stacked([weights for weights, _ in each])
         self.biases = _stacked([biases if bias else biases[:-1] for _, biases in each])
+
+    def _kinds(self) -> list[str]:
+        activation = getattr(self.activation, "__name__", type(self.activation).__name__)
+        return [activation.strip("_"), f"linear_features={self.linear_features}", self._start]
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits ``[R, N, C]`` for inputs ``[S, N, D]`` (S divides R)."""

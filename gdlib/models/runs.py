@@ -56,6 +56,10 @@ class RunModel(nn.Module):
             gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
         return norm
 
+    def _kinds(self) -> list[str]:
+        """Name the kinds of layers, each once, for a checkpoint to compare."""
+        return list(dict.fromkeys(type(layer).__name__ for layer in self.modules()))
+
     def _runs_of_batch(self, inputs: Tensor) -> int:
         """Return R / S, the number of runs that share a batch of inputs ``[S, N, ...]``."""
         groups = len(inputs)
@@ -154,8 +158,9 @@ class VmapStack(RunModel):
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
     Raises:
-        ValueError: for no module, for modules that differ in kind, shape or any attribute that is
-            neither a parameter nor a buffer, and for batch normalisation and dropout.
+        ValueError: for no module, for modules that differ in kind, shape, type or any attribute
+            that is neither a parameter nor a buffer, and for batch normalisation, dropout and
+            embeddings with a ``padding_idx``.
 
     Example:
         >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
@@ -174,6 +179,11 @@ class VmapStack(RunModel):
                 raise ValueError(
                     f"{type(layer).__name__} needs a ModuleStack: torch.func.vmap keeps no "
                     "statistics or masks for each run"
+                )
+            if isinstance(layer, nn.Embedding) and layer.padding_idx is not None:
+                raise ValueError(
+                    f"{type(layer).__name__} with a padding_idx needs a ModuleStack: with "
+                    "torch.func.vmap, the padding vector has a gradient in all runs but the first"
                 )
         first = _described(copies[0])
         for other in map(_described, copies[1:]):
@@ -210,6 +220,9 @@ class VmapStack(RunModel):
                 f"({error})"
             ) from error
 
+    def _kinds(self) -> list[str]:
+        return list(dict.fromkeys(type(layer).__name__ for layer in self._form[0].modules()))
+
     def forward(self, inputs: Tensor) -> Outputs:
         """Compute outputs ``[R, N, C]`` for inputs ``[S, N, ...]`` (S divides R)."""
         shared = self._runs_of_batch(inputs)
@@ -222,7 +235,14 @@ class VmapStack(RunModel):
         }
 
         def of_run(values: dict[str, Tensor], batch: Tensor) -> Outputs:
+            given = dict(values)
             outputs: Outputs = torch.func.functional_call(form, values, (batch,))
+            lost = [name for name, one in given.items() if values[name] is not one]
+            if lost and self.training:
+                raise ValueError(
+                    f"a module assigns a new tensor to {lost[0]}, which torch.func.vmap loses: "
+                    "let it change the old one in place, or use a ModuleStack"
+                )
             _check_outputs(outputs)
             return outputs
 
@@ -251,7 +271,8 @@ def _described(module: nn.Module) -> dict[str, object]:
             if name in _OF_A_MODE:
                 continue
             if name in ("_parameters", "_buffers", "_modules"):
-                value = [one for one, there in value.items() if there is not None]
+                held = ((one, there) for one, there in value.items() if there is not None)
+                value = [(one, getattr(there, "dtype", None)) for one, there in held]
             elif name in _HOOKS:
                 value = list(value.values())  # their keys are counted on
             content = io.BytesIO()

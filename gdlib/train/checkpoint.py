@@ -10,6 +10,7 @@ import hashlib
 import io
 import os
 import pickle
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,6 @@ class Checkpoint:
             )
         before = self._states()
         try:
-            if state["rates"].keys() != self.parts["rates"].state_dict().keys():
-                raise ValueError("rates are those of another schedule")
             for name, part in self.parts.items():
                 part.load_state_dict(state[name])
         except Exception as error:
@@ -182,7 +181,7 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial")
     content = io.BytesIO()
     torch.save(state, content)
     try:

@@ -74,8 +74,9 @@ def train(
     the mean over the B samples of a batch, summed over the R runs, so every run gets the gradient
     that it would get alone. If a loss returns one number for a batch, that number replaces the
     mean. A run that diverges continues alongside the others, and a warning is logged at the end.
-    The stack, and a loss that is a module, are left in evaluation mode if there is a ``measure``,
-    in training mode otherwise.
+    In an epoch, the stack and a loss that is a module are in training mode, with all their layers:
+    one that is to stay as it is, such as a frozen batch normalisation, must override ``train``.
+    Both are left in evaluation mode if there is a ``measure``, in training mode otherwise.
 
     Args:
         stack: maps inputs ``[S, B, ...]`` to outputs ``[R, B, C]``, or to several outputs; see
@@ -142,8 +143,9 @@ def train(
             an epoch.
         identity: describes stack, data, loss and β; a file with a different one is refused. Without
             one, losses from libraries and schedules from :mod:`gdlib.schedules` are compared by
-            their names and numbers, the stack by its shapes, whole numbers in the data by a
-            checksum, and others by their sum; functions are not compared.
+            their names and numbers, the stack by its shapes and the kinds of its layers, a
+            :class:`gdlib.models.StackedMLP` also by its activation, initialisation and seeds, whole
+            numbers in the data by a checksum, and others by their sum; functions are not compared.
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``; ``beta`` and
@@ -244,7 +246,7 @@ def train(
     settings = _settings(update, batches, precision, epochs)
     if checkpoint is not None and not identity:
         settings |= {"loss": objective.described(), "betas": table.described()}
-        settings |= {"data": batches.described()}
+        settings |= {"data": batches.described(), "stack": stack._kinds()}
     parts: dict[str, Any] = {"model": stack, "optimizer": updates, "rates": rates}
     if (module := objective.module()) is not None:
         parts["loss"] = module

@@ -8,6 +8,7 @@ import gc
 import inspect
 import io
 import math
+import os
 import threading
 import time
 import warnings
@@ -34,6 +35,7 @@ from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._arguments import log_add_exp
 from gdlib.schedules import LinearWarmup
 from gdlib.train import RunLoss, batch_order, predict, train
+from gdlib.train.checkpoint import save
 
 INF, NAN, PI = math.inf, math.nan, math.pi
 
@@ -769,6 +771,29 @@ class TestCalibration:
         torch.testing.assert_close(z.grad, scaling.weight.float().expand(40, 3))
 
 
+class TestMistakenForOneAnother:
+    @pytest.mark.parametrize("scaling", [calibration.TemperatureScaling, calibration.VectorScaling])
+    def test_probabilities_for_logits(self, scaling: type) -> None:
+        """temperature_scaling#29, calibration-framework#32: a softmax of a softmax is fitted."""
+        z = 3 * torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+        labels = z.argmax(1).where(torch.arange(60) % 3 > 0, 0)
+        for probs in (z.softmax(1), z.double().softmax(1).numpy(), z.bfloat16().softmax(1)):
+            with pytest.warns(UserWarning, match="look like probabilities: give the outputs"):
+                scaling().fit(probs, labels)
+        for logits in (z, z.log_softmax(1), z.abs(), F.one_hot(labels, 3)):
+            scaling().fit(logits, labels)  # a warning would be an error
+
+    def test_labels_in_an_array_of_objects(self) -> None:
+        """The way out must be one: labels as floating numbers are refused."""
+        probs = np.array([[0.8, 0.2], [0.4, 0.6]])
+        for arrays, way_out in (
+            ((probs, np.array([0, 1], dtype=object)), "int"),
+            ((probs.astype(object), [0, 1]), "float"),
+        ):
+            with pytest.raises(ValueError, match=rf"convert it with .astype\({way_out}\)"):
+                calibration.brier_score(*arrays)
+
+
 class Scaled(torch.nn.Module):
     """A layer with a learnt scale, which has no dimension."""
 
@@ -803,6 +828,21 @@ class Attentive(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
+
+
+class Centred(torch.nn.Module):
+    """Subtracts a running mean that it keeps itself."""
+
+    def __init__(self, *, in_place: bool) -> None:
+        super().__init__()
+        self.layer, self.in_place = torch.nn.Linear(4, 3), in_place
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            mean = self.mean.lerp(x.mean(0), 0.1)
+            self.mean = self.mean.copy_(mean) if self.in_place else mean
+        return self.layer(x - self.mean)
 
 
 class Called(torch.nn.Module):
@@ -1126,6 +1166,121 @@ class TestStacks:
             history.append(train(stack, loss, (x, y), **options)[-1]["loss"])
         assert history[0].shape == (2,)
         torch.testing.assert_close(*history)
+
+
+class TestModulesAtOnce:
+    """What torch.func.vmap computes wrongly, or would lose, without an error."""
+
+    def test_an_embedding_with_a_padding_vector(self) -> None:
+        """pytorch#26302: the padding vector is trained; by vmap, in all runs but the first."""
+        words = torch.randint(0, 5, (24, 6), generator=torch.Generator().manual_seed(0))
+        copies = [
+            torch.nn.Sequential(
+                torch.nn.Embedding(5, 2, padding_idx=1),
+                torch.nn.Flatten(),
+                torch.nn.Linear(12, 3),
+            )
+            for _ in range(2)
+        ]
+        with pytest.raises(ValueError, match="Embedding with a padding_idx needs a ModuleStack"):
+            models.VmapStack(copies)
+        TestStacks().train(models.ModuleStack(copies), data=(words, TestStacks.y))
+        assert all(one[0].weight[1].eq(0).all() for one in copies)
+
+    def test_a_buffer_that_a_module_changes(self) -> None:
+        """functorch#273: statistics that are assigned anew are lost."""
+        copies = [Centred(in_place=True) for _ in range(2)]
+        stacks = [models.ModuleStack(copies), models.VmapStack(copies)]
+        for stack in stacks:
+            TestStacks().train(stack)
+        torch.testing.assert_close(*(predict(stack, TestStacks.x) for stack in stacks))
+        lost = models.VmapStack([Centred(in_place=False)] * 2)
+        predict(lost, TestStacks.x)
+        with pytest.raises(ValueError, match="assigns a new tensor to mean, .* or use a ModuleS"):
+            TestStacks().train(lost)
+
+    def test_numbers_of_different_types(self) -> None:
+        """A stack of both would have the wider one."""
+        with pytest.raises(ValueError, match="they differ in '_parameters'"):
+            models.VmapStack([torch.nn.Linear(4, 3), torch.nn.Linear(4, 3).double()])
+
+
+class Still(torch.nn.BatchNorm1d):
+    """Keeps its statistics, whatever the mode of the network."""
+
+    def train(self, mode: bool = True) -> Still:
+        return super().train(False)
+
+
+def test_a_normalisation_that_is_frozen() -> None:
+    """gt-pyg#112: evaluation mode does not survive the next epoch."""
+    kinds = (Still, torch.nn.BatchNorm1d)
+    layers = [torch.nn.Sequential(kind(4), torch.nn.Linear(4, 3)).eval() for kind in kinds]
+    stack = models.ModuleStack(layers)
+    TestStacks().train(stack, measure=lambda stack, epoch: None)
+    still, moving = (one[0].running_mean for one in stack.copies)
+    assert still.eq(0).all() and moving.ne(0).all()
+
+
+class TestResuming:
+    @pytest.mark.parametrize(
+        "other",
+        [
+            lambda: models.StackedMLP([4, 5, 3], [0], activation="tanh"),
+            lambda: models.StackedMLP([4, 5, 3], [0], linear_features=True),
+            lambda: models.StackedMLP([4, 5, 3], [0], initialization="he"),
+            lambda: models.StackedMLP([4, 5, 3], [1]),
+        ],
+    )
+    def test_another_network(self, other: Callable[[], models.RunModel], tmp_path: Path) -> None:
+        """torchforge#631: the file of one experiment is silently the result of the next."""
+
+        def fit(stack: models.RunModel, epochs: int) -> None:
+            TestStacks().train(stack, epochs=epochs, checkpoint=tmp_path / "state.pt")
+
+        fit(models.StackedMLP([4, 5, 3], np.array([0])), 1)
+        with pytest.raises(ValueError, match="was written with stack="):
+            fit(other(), 2)
+        fit(models.StackedMLP([4, 5, 3], [0]), 2)
+
+    @pytest.mark.parametrize("kind", [models.ModuleStack, models.VmapStack])
+    def test_another_layer(self, kind: type[models.RunModel], tmp_path: Path) -> None:
+        for activation in (torch.nn.ReLU, torch.nn.ReLU, torch.nn.Tanh):
+            stack = kind([torch.nn.Sequential(torch.nn.Linear(4, 3), activation())])
+            if activation is torch.nn.Tanh:
+                with pytest.raises(ValueError, match="was written with stack=.*'ReLU'"):
+                    TestStacks().train(stack, checkpoint=tmp_path / "state.pt")
+            else:
+                TestStacks().train(stack, checkpoint=tmp_path / "state.pt")
+
+    def test_after_another_version_of_pytorch(self, tmp_path: Path) -> None:
+        """pytorch#42376: schedulers write their attributes, and these come and go."""
+        path, stacks = tmp_path / "state.pt", [models.StackedMLP([4, 5, 3], [0]) for _ in range(2)]
+        TestStacks().train(stacks[0], epochs=4)
+        TestStacks().train(models.StackedMLP([4, 5, 3], [0]), epochs=2, checkpoint=path)
+        state = torch.load(io.BytesIO(path.read_bytes()[:-32]))
+        state["rates"] |= {"verbose": False}
+        state["rates"].pop("_get_lr_called_within_step")
+        save(path, state)
+        TestStacks().train(stacks[1], epochs=4, checkpoint=path)
+        assert torch.equal(*(predict(stack, TestStacks.x) for stack in stacks))
+
+    def test_two_trainings_write_one_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """pytorch-lightning#688: each must leave a whole file."""
+        pause, path = os.fsync, tmp_path / "state.pt"
+
+        def meanwhile(descriptor: int) -> None:
+            monkeypatch.setattr(os, "fsync", pause)
+            TestStacks().train(models.StackedMLP([4, 5, 3], [0]), checkpoint=path)
+            pause(descriptor)
+
+        monkeypatch.setattr(os, "fsync", meanwhile)
+        for _ in range(2):
+            stack = models.StackedMLP([4, 5, 3], [0])
+            assert len(TestStacks().train(stack, checkpoint=path)) == 3
+        assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
 
 
 ONE_NUMBER = {
