@@ -109,9 +109,8 @@ class GradientInForward(torch.autograd.Function):
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
         if gradient is None:
             logits, saved, *_ = ctx.saved_tensors
-            if saved is not None:  # a hook may still hold it
-                return saved * incoming(grad, *counted), *others
-            gradient = make(logits)[1]  # a graph that is used again
+            # a hook may still hold what was saved; without one, the graph is used again
+            gradient = make(logits)[1] if saved is None else saved.clone()
         changed = grad.ndim or not grad.is_cpu or is_batched(grad) or has_tangent(grad)
         if changed or grad.item() != 1.0:
             multiply = getattr(make, "multiply", multiply_in_place)  # a kernel has its own

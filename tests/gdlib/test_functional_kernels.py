@@ -131,6 +131,15 @@ for classes in (7, 1500):
     made = kernel.multiply(gradient.clone(), factor)
     torch.testing.assert_close(made[right], expected_gradient[right] * factor[right])
     assert not made[1].any()
+    # nor where a hook keeps what was saved, as an activation checkpoint does
+    labels = torch.tensor([0, -100, 2, 1, 2])
+    found = []
+    for function in (fused_gd_cross_entropy, gd_cross_entropy):
+        with torch.autograd.graph.save_on_cpu():
+            losses = function(z, labels, beta=0.1, reduction="none")
+        found.append(torch.autograd.grad(losses, z, factor[:, 0])[0])
+    torch.testing.assert_close(*found)
+    assert not found[0][1].any()
 
 # a gradient is multiplied in place, by one number or one for each row, and by a batch of them
 of_shape = kernels.Batch.of_shape

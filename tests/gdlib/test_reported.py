@@ -33,6 +33,7 @@ from torch.utils.checkpoint import (
 from gdlib import calibration, functional, heads, losses, models
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._arguments import log_add_exp
+from gdlib.functional._fused import GradientInForward
 from gdlib.schedules import LinearWarmup
 from gdlib.train import RunLoss, batch_order, predict, train
 from gdlib.train.checkpoint import save
@@ -360,6 +361,23 @@ class TestHooksOfSavedTensors:
         with torch.autograd.graph.save_on_cpu():
             loss = gd_cross_entropy(z, y, 0.3)
         torch.testing.assert_close(3 * gradient(loss, z), first)
+
+    def test_a_kernel_multiplies_what_they_have_kept(self) -> None:
+        """It has its own way to pass nothing back from what does not count."""
+
+        class Kernel:
+            def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+                return z.sum(), torch.tensor([0.0, 1.0])
+
+            def multiply(self, made: Tensor, factor: Tensor) -> Tensor:
+                return torch.where(made == 0.0, 0.0, made * factor)
+
+        z = torch.zeros(2, requires_grad=True)
+        with torch.autograd.graph.save_on_cpu():
+            loss = GradientInForward.apply(z, Kernel(), torch.sum)
+        for above in (NAN, 3.0):
+            found = gradient(loss, z, grad_outputs=torch.tensor(above), retain_graph=True)
+            torch.testing.assert_close(found, torch.tensor([0.0, above]), equal_nan=True)
 
     @pytest.mark.parametrize("temperature", [1.0, 2.0])
     def test_a_selective_checkpoint_keeps_the_products(self, temperature: float) -> None:
