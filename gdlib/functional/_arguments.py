@@ -23,7 +23,7 @@ R = TypeVar("R")
 Reduction = Literal["none", "mean", "sum"]
 """What is done with the losses of the samples."""
 
-Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]", "in [0, 1]"]
+Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]", "in [0, 1]", "in [0, pi] radians"]
 """The values that a hyperparameter may take; all must be finite."""
 
 _COMPUTE_DTYPE = {
@@ -122,22 +122,22 @@ def tensor_by_keyword(
     place: int,
     instead: str = "class weights, which PyTorch's cross-entropy takes in this position, are "
     "weight=...",
+    how: str = "a tensor as {name} must be given by keyword, {name}=...",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Refuse a tensor as a positional argument where users of PyTorch may mean another one.
 
     Args:
-        name: name of the argument, which may be a tensor if given by keyword.
+        name: name of the argument.
         place: position of the argument, counted from 0.
         instead: what the tensor may have been meant for, and how to give that.
+        how: how to give a tensor as this argument, or what to give.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if len(args) > place and isinstance(args[place], Tensor):
-                raise TypeError(
-                    f"a tensor as {name} must be given by keyword, {name}=...: {instead}"
-                )
+                raise TypeError(f"{how.format(name=name)}: {instead}")
             return function(*args, **kwargs)
 
         return checked
@@ -151,9 +151,8 @@ def tensor_by_keyword(
 def check_dense(name: str, value: Tensor) -> None:
     """Refuse a sparse tensor."""
     if value.layout is not torch.strided:
-        raise ValueError(
-            f"{name} must be a dense tensor, got {value.layout}; convert it with .to_dense()"
-        )
+        how = "take its rows with .values()" if value.is_nested else "convert it with .to_dense()"
+        raise ValueError(f"{name} must be a dense tensor, got {value.layout}; {how}")
 
 
 def check_not_meta(name: str, value: Tensor, device: torch.device) -> None:
@@ -198,7 +197,8 @@ def is_whole(value: object, least: float = -math.inf) -> TypeGuard[int]:
 def check_whole(name: str, value: object, least: int) -> int:
     """Return a whole number; refuse anything else, and what is below ``least``."""
     if not is_whole(value, least):
-        raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}")
+        given = "a tensor; int() makes one of it" if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"{name} must be a whole number >= {least}; got {given}")
     return int(value)
 
 
@@ -226,6 +226,7 @@ _WITHIN: dict[str, Callable[[float], bool]] = {
     "> -inf": lambda x: x > -math.inf,
     "in (0, 1]": lambda x: 0 < x <= 1,
     "in [0, 1]": lambda x: 0 <= x <= 1,
+    "in [0, pi] radians": lambda x: 0 <= x <= math.pi,
 }
 
 
@@ -279,7 +280,8 @@ def check_parameter(
     if not broadcasts(value.shape, index_shape):
         raise ValueError(
             f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
-            f"shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} for each row"
+            f"shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} for each "
+            f"row, and of one for each class give {name}[target]"
         )
     check_tensor(name, value, bound)
     return value

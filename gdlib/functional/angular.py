@@ -105,7 +105,7 @@ def arcface_cross_entropy(
         target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
             for each sample.
-        margin: :math:`m \ge 0` in radians, like ``scale``. The original uses s = 64, m = 0.5;
+        margin: :math:`m` in [0, π] radians, like ``scale``. The original uses s = 64, m = 0.5;
             ArcGrad's comparison s = 20, m = 0.1.
 
     The rest is as in :func:`gd_cross_entropy`: options, types, shapes, results and errors.
@@ -123,7 +123,7 @@ def arcface_cross_entropy(
     """
     batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, "> 0")
-    margin = batch.parameter("margin", margin, ">= 0")
+    margin = batch.parameter("margin", margin, "in [0, pi] radians")
     true = batch.true(batch.values)
     angle = arccos(true)
     moved = torch.cos(angle + margin)

@@ -31,11 +31,11 @@ class ArcFaceLoss(Loss):
 
     Attributes:
         scale: :math:`s > 0`.
-        margin: :math:`m \ge 0` in radians.
+        margin: :math:`m` in [0, π] radians.
     """
 
     _function = staticmethod(functional.arcface_cross_entropy)
-    _checks = {"scale": "> 0", "margin": ">= 0"}
+    _checks = {"scale": "> 0", "margin": "in [0, pi] radians"}
 
     @tensor_by_keyword("scale", 1)
     def __init__(
@@ -204,7 +204,9 @@ class LSoftmaxLoss(AnnealedLoss):
 
     _function = staticmethod(functional.l_softmax_cross_entropy)
 
-    @tensor_by_keyword("margin", 1)
+    @tensor_by_keyword(
+        "margin", 1, how="{name} must be a whole number; int() makes one of a tensor"
+    )
     def __init__(
         self,
         margin: int = 4,

@@ -160,7 +160,6 @@ class TestATensorIsNoParameterInThePlaceOfWeights:
             (losses.FocalLoss, "gamma"),
             (losses.LargeMarginLoss, "reg_lambda"),
             (losses.SphereFaceLoss, "scale"),
-            (losses.LSoftmaxLoss, "margin"),
         ):
             with pytest.raises(TypeError, match=message.format(name)):
                 module(weights)

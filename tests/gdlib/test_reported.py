@@ -1739,3 +1739,68 @@ def test_a_loss_that_counts_its_calls_goes_on(tmp_path: Path) -> None:
     fit(RunLoss(OfRuns(torch.ones(3))), 1, "runs")
     with pytest.raises(ValueError, match="was written with loss="):
         fit(RunLoss(OfRuns(torch.tensor([1.0, 1.0, 100.0]))), 2, "runs")
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_no_step_of_a_backward_pass_is_nan(
+    loss_fn: Callable[..., Tensor], dtype: torch.dtype
+) -> None:
+    """The anomaly mode of autograd raises at a NaN that a mask hides later."""
+    z = 30 * torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    z[0], z[1, 3] = torch.tensor([200.0, 0.0, 0.0, 0.0]), torch.finfo(torch.bfloat16).min
+    if loss_fn not in (OF_INDICES["gaussian mixture"], OF_INDICES["linear"]):
+        z[2, 3] = -INF
+    given = z.to(dtype).requires_grad_()
+    with torch.autograd.detect_anomaly():
+        found = gradient(loss_fn(given, torch.tensor([0, 1, 2, 0, -100])), given)
+    assert found.isfinite().all() and not found[4].any()
+
+
+class TestArguments:
+    """What other libraries take, or what fits in the wrong way, is told what to do."""
+
+    def test_a_margin_in_degrees(self) -> None:
+        """ArcFaceLoss of pytorch-metric-learning has 28.6 degrees as its default."""
+        cosine, labels = torch.tensor([[0.5, 0.1]]), torch.tensor([0])
+        for call in (
+            lambda m: functional.arcface_cross_entropy(cosine, labels, margin=m),
+            lambda m: losses.ArcFaceLoss(margin=m),
+        ):
+            for margin in (28.6, torch.tensor([28.6])):
+                with pytest.raises(ValueError, match=r"margin must be .*in \[0, pi\] radians"):
+                    call(margin)
+            call(math.pi)
+
+    def test_a_tensor_where_a_whole_number_is_needed(self) -> None:
+        weights = (
+            r"must be a whole number; int\(\) makes one of a tensor: class weights, .* weight="
+        )
+        with pytest.raises(TypeError, match=weights):
+            losses.LSoftmaxLoss(torch.tensor(2))
+        number = r"must be a whole number >= \d; got a tensor; int\(\) makes one of it"
+        z, label = torch.zeros(1, 2), torch.tensor([0])
+        for call in (
+            lambda two: losses.LSoftmaxLoss(margin=two),
+            lambda two: losses.SphereFaceLoss(margin=two),
+            lambda two: functional.l_softmax_cross_entropy(z, label, z + 1, two),
+            losses.AdaCosLoss,
+        ):
+            with pytest.raises(ValueError, match=number):
+                call(torch.tensor(2))
+            call(int(torch.tensor(2)))
+
+    def test_a_beta_for_each_class(self) -> None:
+        z, labels, betas = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]), torch.tensor([0.1, 1, 5])
+        with pytest.raises(ValueError, match=r"of one for each class give beta\[target\]"):
+            gd_cross_entropy(z, labels, beta=betas)
+        gd_cross_entropy(z, labels, beta=betas[labels])
+
+    def test_a_ragged_batch(self) -> None:
+        """pytorch#132212: PyTorch's own losses take no nested tensors either."""
+        rows = [torch.zeros(2, 3), torch.ones(1, 3)]
+        ragged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+        with pytest.raises(ValueError, match=r"torch.jagged; take its rows with .values\(\)"):
+            gd_cross_entropy(ragged, torch.tensor([0, 1]))
+        gd_cross_entropy(ragged.values(), torch.tensor([0, 1, 2]))
