@@ -136,7 +136,7 @@ class Job:
         """
         offered = parameters.offered(self.page)
         for name, value in self.parameters.items():
-            was = there.get(name, offered[name].default)
+            was = there.get(name, offered[name])
             if name != "device" and not _same(was, value):
                 return f"it was made with {name} {was!r}, not {value!r}"
         planned = len(parameters.planned(self.parameters))
