@@ -183,7 +183,7 @@ def checked(page: str, given: Mapping[str, Any]) -> dict[str, Any]:
             example = json.dumps(known[name])
             text += f"; give papermill a list with -y, as in -y '{name}: {example}'"
         raise ValueError(text) from None
-    _consistent(values)
+    _consistent(page, values)
     return {name: value for name, value in values.items() if name not in PLACES}
 
 
@@ -192,16 +192,21 @@ def _model(page: str) -> Any:
     fields: dict[str, Any] = {
         name: (VALUES[name], default) for name, default in offered(page).items()
     }
-    if offered(page).get("model") == "mlp":  # a page that has perceptrons too
+    if _has_perceptrons(page):
         fields["model"] = (_one_of(("mlp", *networks.IMAGE_NETWORKS)), "mlp")
     return create_model(page, __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
 
-def _consistent(values: Mapping[str, Any]) -> None:
+def _has_perceptrons(page: str) -> bool:
+    return offered(page).get("model") == "mlp"
+
+
+def _consistent(page: str, values: Mapping[str, Any]) -> None:
     """Refuse values that are fine each for itself and mean nothing together."""
     if "betas" in values and not [*values["betas"], *values.get("warmups", ())]:
         raise ValueError("there is nothing to train: give at least one β or warm-up")
-    pictures = ("digits", *data.IMAGES)
+    # a page that has perceptrons too trains them alone on digits, which it does not enlarge
+    pictures = [*data.IMAGES] if _has_perceptrons(page) else ["digits", *data.IMAGES]
     if (model := values.get("model", "mlp")) != "mlp" and values["dataset"] not in pictures:
         raise ValueError(
             f"dataset={values['dataset']!r} has no images for model={model!r}; "
@@ -246,8 +251,6 @@ def planned(values: Mapping[str, Any]) -> list[dict[str, Any]]:
             for name in values["datasets"]
             for seed in values["seeds"]
         ]
-    if "seeds" not in values:
-        return []
     schedules: list[dict[str, Any]] = [
         {"schedule": f"{beta:g}", "beta": float(beta), "warmup_epochs": 0.0}
         for beta in values.get("betas", [1.0])

@@ -158,6 +158,7 @@ def test_every_parameter_refuses_what_it_cannot_be(subtests: pytest.Subtests) ->
             {"dataset": "iris"},
             "'iris' has no images for model='fast'; take one of dig",
         ),
+        ("angular-images", {"model": "fast"}, "'digits' has no images for model='fast'; take one"),
         ("angular-images", {"augmentation": "flip"}, "with model='mlp' it must be 'none'"),
         ("mnits", {}, "there is no page 'mnits'; did you mean 'mnist'.*: "),
         ("../mnist", {}, "there is no page '../mnist'"),
