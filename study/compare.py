@@ -287,14 +287,18 @@ def counted(words: pd.Series[str]) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, the comparison that decides it, and what the papers print."""
+    """A sentence, the comparison that decides it, and what the papers print.
+
+    ``paper`` tells where the papers say it, ``known`` whether a run that decides was there when it
+    was written down. Below the table stand ``note``, what a reader must know beside the numbers,
+    and ``source``, their rows.
+    """
 
     sentence: str
     comparison: pd.DataFrame
     metric: str
     paper: str = ""
     papers: tuple[float, ...] = ()
-    date: str = ""
     known: bool = False
     note: str = ""
     source: str = ""
@@ -386,31 +390,6 @@ class Claim:
             f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
             + (f"<p>{below}</p>" if below else "")
         )
-
-
-def claim(
-    sentence: str,
-    runs: pd.DataFrame,
-    metric: str,
-    *,
-    better: Side,
-    than: Side,
-    paper: str = "",
-    papers: Sequence[float] = (),
-    date: str = "",
-    known: bool = False,
-    note: str = "",
-    source: str = "",
-    **how: Any,
-) -> Claim:
-    """Decide a claim by one comparison, as :func:`compare` makes it; a notebook shows its table.
-
-    Its sentence has at most twelve words. ``paper`` tells where the papers say it, ``date`` when
-    the comparison was written down, ``known`` whether a run that decides was there then. Below the
-    table stand ``note``, what a reader must know beside the numbers, and ``source``, their rows.
-    """
-    rows = compare(runs, metric, better, than, papers=papers, **how)
-    return Claim(sentence, rows, metric, paper, tuple(papers), date, known, note, source)
 
 
 def _heading(methods: pd.Series[str]) -> str:
