@@ -66,7 +66,7 @@ os.chdir(project / "{folder}")"""
 
 # -- text ------------------------------------------------------------------------------------------
 
-LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})(?:\n|\Z)", re.MULTILINE)
+LABEL = re.compile(r"^\([\w-]+\)=(?:\n|\Z)", re.MULTILINE)
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<label>[\w-]+)\)")
 BOX = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n"

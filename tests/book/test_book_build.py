@@ -143,7 +143,6 @@ class Names:
 def test_the_text_of_a_downloaded_notebook_is_markdown_that_jupyter_shows() -> None:
     myst = """(sec-a)=
 # Title
-{.answer}
 See {ref}`sec-b`, {ref}`there <sec-c>`, [here](sec-d), [](sec-e),
 [outside](https://a.b), {numref}`Table %s <tab-f>`, {eq}`eq-g`.
 

@@ -33,9 +33,9 @@ HTML = ROOT / "_build" / "html"
 TIMED = "speed"  # this page times what it runs, and writes no file of results
 EXPERIMENTS = [page for page in parameters.pages() if page != TIMED]
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
-# labels, links to them, attributes, boxes, roles
+# labels, links to them, boxes, roles
 MYST = re.compile(
-    r"^\([\w-]+\)=$|\]\([\w-]+\)|^\{[.#].*|^(?:`{3,}|:{3,})\{.*|\{[a-z][\w:-]*\}(?=`)", re.MULTILINE
+    r"^\([\w-]+\)=$|\]\([\w-]+\)|^(?:`{3,}|:{3,})\{.*|\{[a-z][\w:-]*\}(?=`)", re.MULTILINE
 )
 COMPUTING = [path for path in PAGES if "```{code-cell}" in path.read_text(encoding="utf-8")]
 
