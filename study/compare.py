@@ -126,10 +126,10 @@ def compare(
     rows = []
     for values, group in groups:
         sides = [_terms(side, group, metric, paired or "seed", sign) for side in (better, than)]
-        if paired:
-            sides = _pairs(sides)
-        difference, low, high, p = _interval(*sides, bool(paired))
-        word = _word(sign * difference, *sorted((sign * low, sign * high)), sign * np.array(papers))
+        left, right = sides = _pairs(sides) if paired else sides
+        difference, low, high, p = _interval(left, right, bool(paired))
+        least, most = sorted((sign * low, sign * high))
+        word = _word(sign * difference, least, most, [sign * one for one in papers])
         words = {name: _in_words(name, one) for name, one in zip(by, values, strict=True)}
         row: dict[str, Any] = words | {"variant": _joined(words.values())}
         for terms, end in zip(sides, ("", "_than"), strict=True):
@@ -206,7 +206,7 @@ def _interval(
     if min(map(len, of_runs)) < 2:
         return difference, np.nan, np.nan, np.nan
     if paired:
-        each = sum(of_runs[1:], of_runs[0])
+        each: Any = sum(of_runs[1:], of_runs[0])
         error, freedom = each.sem(), len(each) - 1
     else:
         parts = np.array([values.var() / len(values) for values in of_runs])
