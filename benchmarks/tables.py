@@ -102,7 +102,7 @@ class Stack:
         model, loss_fn = self.model(), self.loss_fn()
         if self.compiled is not None:
             start = model.state_dict()
-            model, loss_fn = self.compiled  # type: ignore[assignment]
+            model, loss_fn = self.compiled
             model.load_state_dict(start)
         order = order_of_parts(self.parts, range(len(self.parts)))
         train(

@@ -295,7 +295,7 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
             subtests.test(str(name)[:30]),
             pytest.raises(CampaignError, match="a campaign cannot be called"),
         ):
-            campaigns.plan(name, project)  # type: ignore[arg-type]
+            campaigns.plan(name, project)
 
 
 WRONG_JOBS = [
