@@ -23,9 +23,8 @@ from typing import Any
 import torch
 from torch.utils.benchmark import Timer
 
-from study import provenance
+from study import ROOT, provenance
 
-ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "results" / "benchmarks"
 SCHEMA = 2
 

@@ -29,10 +29,10 @@ from torch.nn import functional as F
 from benchmarks.measuring import Row, arguments, can_compile, compared, finish, take_turns
 from gdlib import functional
 from gdlib.losses import AdaCosLoss
-from gdlib.models import RunModel
+from gdlib.models import RunModel, StackedMLP
 from gdlib.train import RunLoss, train
 from study.losses import parse
-from study.networks import perceptrons
+from study.networks import HeadedMLP
 from study.objective import StackLoss
 from study.run import order_of_parts
 
@@ -88,7 +88,10 @@ class Stack:
 
     def model(self) -> RunModel:
         """The model before its training."""
-        return perceptrons(SIZES, seeds=range(len(self.parts)), head=self.chosen.kind.head)
+        head, seeds = self.chosen.kind.head, range(len(self.parts))
+        if head == "linear":  # trained by hand
+            return StackedMLP(SIZES, seeds, bias=False)
+        return HeadedMLP(SIZES, seeds, head=head)
 
     def loss_fn(self) -> StackLoss:
         """The loss before its first step."""
@@ -99,7 +102,7 @@ class Stack:
         model, loss_fn = self.model(), self.loss_fn()
         if self.compiled is not None:
             start = model.state_dict()
-            model, loss_fn = self.compiled  # type: ignore[assignment]
+            model, loss_fn = self.compiled
             model.load_state_dict(start)
         order = order_of_parts(self.parts, range(len(self.parts)))
         train(

@@ -126,10 +126,10 @@ def compare(
     rows = []
     for values, group in groups:
         sides = [_terms(side, group, metric, paired or "seed", sign) for side in (better, than)]
-        if paired:
-            sides = _pairs(sides)
-        difference, low, high, p = _interval(*sides, bool(paired))
-        word = _word(sign * difference, *sorted((sign * low, sign * high)), sign * np.array(papers))
+        left, right = sides = _pairs(sides) if paired else sides
+        difference, low, high, p = _interval(left, right, bool(paired))
+        least, most = sorted((sign * low, sign * high))
+        word = _word(sign * difference, least, most, [sign * one for one in papers])
         words = {name: _in_words(name, one) for name, one in zip(by, values, strict=True)}
         row: dict[str, Any] = words | {"variant": _joined(words.values())}
         for terms, end in zip(sides, ("", "_than"), strict=True):
@@ -206,7 +206,7 @@ def _interval(
     if min(map(len, of_runs)) < 2:
         return difference, np.nan, np.nan, np.nan
     if paired:
-        each = sum(of_runs[1:], of_runs[0])
+        each: Any = sum(of_runs[1:], of_runs[0])
         error, freedom = each.sem(), len(each) - 1
     else:
         parts = np.array([values.var() / len(values) for values in of_runs])
@@ -287,14 +287,18 @@ def counted(words: pd.Series[str]) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, the comparison that decides it, and what the papers print."""
+    """A sentence, the comparison that decides it, and what the papers print.
+
+    ``paper`` tells where the papers say it, ``known`` whether a run that decides was there when it
+    was written down. Below the table stand ``note``, what a reader must know beside the numbers,
+    and ``source``, their rows.
+    """
 
     sentence: str
     comparison: pd.DataFrame
     metric: str
     paper: str = ""
     papers: tuple[float, ...] = ()
-    date: str = ""
     known: bool = False
     note: str = ""
     source: str = ""
@@ -386,31 +390,6 @@ class Claim:
             f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
             + (f"<p>{below}</p>" if below else "")
         )
-
-
-def claim(
-    sentence: str,
-    runs: pd.DataFrame,
-    metric: str,
-    *,
-    better: Side,
-    than: Side,
-    paper: str = "",
-    papers: Sequence[float] = (),
-    date: str = "",
-    known: bool = False,
-    note: str = "",
-    source: str = "",
-    **how: Any,
-) -> Claim:
-    """Decide a claim by one comparison, as :func:`compare` makes it; a notebook shows its table.
-
-    Its sentence has at most twelve words. ``paper`` tells where the papers say it, ``date`` when
-    the comparison was written down, ``known`` whether a run that decides was there then. Below the
-    table stand ``note``, what a reader must know beside the numbers, and ``source``, their rows.
-    """
-    rows = compare(runs, metric, better, than, papers=papers, **how)
-    return Claim(sentence, rows, metric, paper, tuple(papers), date, known, note, source)
 
 
 def _heading(methods: pd.Series[str]) -> str:

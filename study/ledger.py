@@ -12,7 +12,7 @@ import yaml
 from markupsafe import escape
 
 from study import ROOT, outcomes, published
-from study.compare import NO, NOT_AS_LARGE, OPEN, YES, Claim, Side, claim, counted
+from study.compare import NO, NOT_AS_LARGE, OPEN, YES, Claim, Side, counted
 from study.compare import compare as compare
 
 NO_WORD = "no word"
@@ -23,8 +23,7 @@ LINE = 32
 @functools.cache
 def entries() -> Mapping[str, Mapping[str, Any]]:
     """Read the list: the claims as they are written, by their id."""
-    listed = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))["claims"]
-    return {name: entry | {"date": str(entry["date"])} for name, entry in listed.items()}
+    return listed("claims")
 
 
 def runs_of(entry: Mapping[str, Any]) -> pd.DataFrame:
@@ -45,17 +44,16 @@ def decide(name: str) -> Claim:
     entry = entries()[name]
     if "compare" not in entry:
         raise ValueError(f"{name} gets no word: {entry['note']}")
-    return claim(
+    papers = effects(entry)
+    return Claim(
         entry["claim"],
-        runs_of(entry),
-        variant=entry["variant"],
+        compare(runs_of(entry), **entry["compare"], variant=entry["variant"], papers=papers),
+        entry["compare"]["metric"],
         paper=entry["paper"],
-        papers=effects(entry),
-        date=entry["date"],
+        papers=papers,
         known=entry.get("known", False),
         note=entry.get("note", ""),
         source=source(entry),
-        **entry["compare"],
     )
 
 
@@ -182,6 +180,6 @@ def _differences(decided: Claim) -> str:
 
 
 def listed(part: str) -> Any:
-    """Read another part of the list: ``"derived"`` or ``"not run"``."""
+    """Read a part of the list: ``"claims"``, ``"derived"`` or ``"not run"``."""
     whole = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))
     return whole[part]

@@ -1,7 +1,7 @@
 """The losses that are compared, by name, in one table.
 
-The table has their module, last layer, numbers, name on a page, colour and paper. This module
-imports no torch, because pages read it too; :mod:`study.objective` makes the losses.
+The table has their module, last layer, numbers, name on a page and colour. This module imports no
+torch, because pages read it too; :mod:`study.objective` makes the losses.
 """
 
 import functools
@@ -39,7 +39,6 @@ class Kind:
     title: str  # on a page
     color: str
     line: str  # style in figures
-    paper: str  # where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay), "none"
     head: str = "linear"  # the last layer that it needs; study.networks.MLP_HEADS are built here
     numbers: tuple[Number, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the module
@@ -60,52 +59,41 @@ _POWER = Number("q", "q", "q", Annotated[Positive, Field(le=1)])
 _EPSILON = Number("epsilon", "epsilon", "ε", Annotated[Finite, Field(ge=-1)])
 
 LOSSES: Mapping[str, Kind] = {
-    "softmax": Kind("CrossEntropyLoss", "softmax", "#000000", "-", "AG, GD, LM"),
+    "softmax": Kind("CrossEntropyLoss", "softmax", "#000000", "-"),
     "label-smoothing": Kind(
-        "CrossEntropyLoss", "label smoothing", "#aa3377", "-.", "LM", numbers=(_SMOOTHING,)
+        "CrossEntropyLoss", "label smoothing", "#aa3377", "-.", numbers=(_SMOOTHING,)
     ),
     "super-symmetry": Kind(
-        "CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"
+        "CrossEntropyLoss", "super-symmetry", "#999933", ":", head="super-symmetric"
     ),
-    "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
-    "modified": Kind(
-        "SoftMarginLoss", "modified loss", "#009e73", "-.", "LM", options={"margin": 1.0}
-    ),
-    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(_BETA,)),
+    "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":"),
+    "modified": Kind("SoftMarginLoss", "modified loss", "#009e73", "-.", options={"margin": 1.0}),
+    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", numbers=(_BETA,)),
     "class-beta": Kind(
         "GDCrossEntropyLoss",
         "a β for each class",
         "#666633",
         "-",
-        "GD",
         numbers=(replace(_BETA, symbol="β ≥"),),
     ),
-    "adjusted": Kind(
-        "GDCrossEntropyLoss", "logit adjustment", "#006d5b", "--", "GD", numbers=(_BETA,)
-    ),
-    "weighted": Kind(
-        "GDCrossEntropyLoss", "class weights", "#a05195", "-.", "GD", numbers=(_BETA,)
-    ),
-    "focal": Kind("FocalLoss", "focal loss", "#7a5195", "--", "none", numbers=(_GAMMA,)),
+    "adjusted": Kind("GDCrossEntropyLoss", "logit adjustment", "#006d5b", "--", numbers=(_BETA,)),
+    "weighted": Kind("GDCrossEntropyLoss", "class weights", "#a05195", "-.", numbers=(_BETA,)),
+    "focal": Kind("FocalLoss", "focal loss", "#7a5195", "--", numbers=(_GAMMA,)),
     "gce": Kind(
         "GeneralizedCrossEntropyLoss",
         "generalised cross-entropy",
         "#0e7c7b",
         "-",
-        "none",
         numbers=(_POWER,),
     ),
-    "poly1": Kind("Poly1CrossEntropyLoss", "Poly-1", "#d1495b", "-", "none", numbers=(_EPSILON,)),
-    "negative-probability": Kind(
-        "NegativeProbabilityLoss", "negative probability", "#5c4d7d", "-", "none"
-    ),
-    "lm": Kind("LargeMarginLoss", "LM", "#1b7340", "--", "LM", numbers=(_LAMBDA,)),
+    "poly1": Kind("Poly1CrossEntropyLoss", "Poly-1", "#d1495b", "-", numbers=(_EPSILON,)),
+    "negative-probability": Kind("NegativeProbabilityLoss", "negative probability", "#5c4d7d", "-"),
+    "lm": Kind("LargeMarginLoss", "LM", "#1b7340", "--", numbers=(_LAMBDA,)),
     "lm-qu": Kind(
         "LargeMarginLoss",
         "LM with D(q‖u)",
         "#66bb88",
         "--",
-        "LM",
         numbers=(_LAMBDA,),
         options={"divergence": "q_u"},
     ),
@@ -114,7 +102,6 @@ LOSSES: Mapping[str, Kind] = {
         "LM with D(u‖q)",
         "#0b4d22",
         "--",
-        "LM",
         numbers=(_LAMBDA,),
         options={"divergence": "u_q"},
     ),
@@ -123,7 +110,6 @@ LOSSES: Mapping[str, Kind] = {
         "modified loss + LM",
         "#555555",
         "--",
-        "LM",
         numbers=(_LAMBDA,),
         options={"margin": 1.0},
     ),
@@ -132,7 +118,6 @@ LOSSES: Mapping[str, Kind] = {
         "M-Softmax",
         "#44aa99",
         "--",
-        "AG",
         numbers=(replace(_MARGIN, type=Finite),),
     ),
     "center": Kind(
@@ -140,7 +125,6 @@ LOSSES: Mapping[str, Kind] = {
         "center loss",
         "#7f7f00",
         "-.",
-        "AG, GD",
         numbers=(_FACTOR,),
         with_features=True,
     ),
@@ -149,7 +133,6 @@ LOSSES: Mapping[str, Kind] = {
         "L-Softmax",
         "#cc79a7",
         ":",
-        "LM",
         head="normed",
         numbers=(_MULTIPLE,),
     ),
@@ -158,7 +141,6 @@ LOSSES: Mapping[str, Kind] = {
         "A-Softmax",
         "#117733",
         ":",
-        "GD",
         head="cosine",
         numbers=(_MULTIPLE,),
         with_features=True,
@@ -168,26 +150,22 @@ LOSSES: Mapping[str, Kind] = {
         "LGM",
         "#882255",
         ":",
-        "LM",
         head="gaussian",
         numbers=(replace(_MARGIN, symbol="α"), _LIKELIHOOD),
     ),
     "arcface": Kind(
-        "ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, _MARGIN)
+        "ArcFaceLoss", "ArcFace", "#aa4499", ":", head="cosine", numbers=(_SCALE, _MARGIN)
     ),
-    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine"),
+    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", head="cosine"),
     "guarded-adacos": Kind(
         "AdaCosLoss",
         "AdaCos",
         "#6b4f06",
         ":",
-        "AG",
         head="cosine",
         numbers=(_SMALLEST,),
     ),
-    "arcgrad": Kind(
-        "ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)
-    ),
+    "arcgrad": Kind("ArcGradLoss", "ArcGrad", "#332288", "-", head="cosine", numbers=(_SCALE,)),
 }
 """Every loss by its name."""
 

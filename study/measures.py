@@ -107,38 +107,26 @@ def final_measures(
     for name in logits:
         measures |= scores(logits[name], labels[name], name)
     confidence = true_class_probability(logits["train"], labels["train"])
-    scored = [
-        {name: float(values[index]) for name, values in measures.items()}
-        for index in range(len(betas))
-    ]
     finite = torch.stack([one.flatten(1).isfinite().all(1) for one in logits.values()]).all(0)
-    whole = [index for index in range(len(betas)) if finite[index]]
-    found = map(
-        _measured_run,
-        [scored[index] for index in whole],
-        [confidence[index] for index in whole],
-        [(logits["test"][index], labels["test"]) for index in whole],
-        [
-            (logits["valid"][index], labels["valid"]) if "valid" in logits else None
-            for index in whole
-        ],
-        [betas[index] for index in whole],
-    )
-    final: list[dict[str, Any]] = [{"diverged": True, "metrics": metrics} for metrics in scored]
-    for index, run in zip(whole, found, strict=True):
-        final[index] = run
+    final = []
+    for run, (beta, whole) in enumerate(zip(betas, finite.tolist(), strict=True)):
+        metrics = {name: float(values[run]) for name, values in measures.items()}
+        if whole:
+            test = logits["test"][run], labels["test"]
+            valid = (logits["valid"][run], labels["valid"]) if "valid" in logits else None
+            metrics |= _measured_run(confidence[run], test, valid, beta)
+        final.append({"diverged": not whole, "metrics": metrics})
     return final
 
 
 def _measured_run(
-    metrics: dict[str, float],
     confidence: Tensor,
     test: tuple[Tensor, Tensor],
     valid: tuple[Tensor, Tensor] | None,
     beta: float | None,
-) -> dict[str, Any]:
-    """Measure one run whose scores are known, with logits and labels of the two splits."""
-    metrics["train_confidence"] = float(confidence.double().mean())
+) -> dict[str, float]:
+    """Measure one run beside its scores, from logits and labels of the two splits."""
+    metrics: dict[str, float] = {"train_confidence": float(confidence.double().mean())}
     fifths = torch.tensor([0.2, 0.4, 0.6, 0.8], dtype=confidence.dtype)  # upper edges: (lo, hi]
     counts = torch.bincount(torch.bucketize(confidence, fifths), minlength=5).tolist()
     metrics |= dict(zip(FIFTHS.values(), counts, strict=True))
@@ -164,7 +152,7 @@ def _measured_run(
             f"test_confidence{suffix}": float(values.amax(1).mean()),
             f"test_ece{suffix}": calibration.expected_calibration_error(values, test_labels),
         }
-    return {"diverged": False, "metrics": metrics}
+    return metrics
 
 
 def class_accuracies(predictions: Tensor, labels: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ class Method:
     """Those of the loss; β, or those of its schedule."""
     schedule: Schedule = "constant"
     written: str = field(default="", compare=False)
-    """Its label, where that is not the usual one: softmax, or gd 0.1."""
+    """Its label, where that does not follow from the others: of a schedule, softmax, or gd 0.1."""
 
     @classmethod
     def of_beta(cls, beta: float) -> Method:
@@ -63,7 +63,7 @@ class Method:
         return cls(_GRADIENT_DECAY, (float(beta),))
 
     @classmethod
-    def parse(cls, value: Method | float | str) -> Method:
+    def parse(cls, value: float | str) -> Method:
         """Read a method: a number is a constant β, a text the label of a schedule or a loss.
 
         Raises:
@@ -71,16 +71,14 @@ class Method:
 
         Example:
             >>> Method.parse("warm-up 0.1→1")
-            Method(loss='gd', numbers=(0.1, 1.0), schedule='warm-up', written='')
+            Method(loss='gd', numbers=(0.1, 1.0), schedule='warm-up', written='warm-up 0.1→1')
             >>> Method.parse("lm 0.3").numbers, Method.parse("lm").numbers
             ((0.3,), ())
         """
-        if isinstance(value, Method):
-            return value
         return cls.of_beta(value) if isinstance(value, int | float) else _parsed(value)
 
     @classmethod
-    def named(cls, text: Method | str) -> Method | None:
+    def named(cls, text: str) -> Method | None:
         """Read a method from a text; None from one that names no method."""
         try:
             return cls.parse(text)
@@ -101,13 +99,8 @@ class Method:
             ('0.1', 'lm 0.3')
         """
         numbers = [f"{number:g}" for number in self.numbers]
-        if self.written or self.beta is not None:
-            return self.written or numbers[0]
-        if self.schedule == "warm-up":
-            return f"warm-up {'→'.join(numbers)}"
-        if self.schedule == "feedback":
-            return f"feedback {', '.join(numbers)}"
-        return " ".join([self.loss, *numbers])
+        loss = [self.loss] if self.beta is None else []
+        return self.written or " ".join([*loss, *numbers])
 
     @property
     def beta(self) -> float | None:
@@ -123,10 +116,6 @@ class Method:
             >>> str(Method.of_beta(0.01)), str(Method.parse("arcface 20 0.1"))
             ('β = 0.01', 'ArcFace, s = 20, m = 0.1')
         """
-        return self._name
-
-    @property
-    def _name(self) -> str:
         if self.written == _SOFTMAX or self.schedule != "constant":
             return self.label
         if self.beta is not None:
@@ -150,7 +139,7 @@ def _parsed(text: str) -> Method:
         if match := pattern.fullmatch(text):
             if schedule == "constant":
                 return Method.of_beta(float(match[1]))
-            return Method(_GRADIENT_DECAY, tuple(map(float, match.groups())), schedule)
+            return Method(_GRADIENT_DECAY, tuple(map(float, match.groups())), schedule, text)
     if text == _SOFTMAX:
         return replace(Method.of_beta(1.0), written=_SOFTMAX)
     if text in LOSSES:
@@ -159,7 +148,7 @@ def _parsed(text: str) -> Method:
     return Method(loss.name, loss.numbers, written=text if loss.name == _GRADIENT_DECAY else "")
 
 
-def method_name(value: Method | float | str) -> str:
+def method_name(value: float | str) -> str:
     """Name a method for a figure or a table; a text that names none comes back as it is.
 
     Example:

@@ -1,7 +1,6 @@
 """What a stack of runs minimises: a loss of the table, by its name."""
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,21 +10,6 @@ from torch.nn import functional as F
 from gdlib import heads, losses
 from gdlib.functional import gd_cross_entropy
 from study.losses import Loss
-
-_MODULES: Mapping[str, Callable[..., nn.Module]] = {
-    "ArcFaceLoss": losses.ArcFaceLoss,
-    "ArcGradLoss": losses.ArcGradLoss,
-    "CrossEntropyLoss": nn.CrossEntropyLoss,
-    "FocalLoss": losses.FocalLoss,
-    "GDCrossEntropyLoss": losses.GDCrossEntropyLoss,
-    "GeneralizedCrossEntropyLoss": losses.GeneralizedCrossEntropyLoss,
-    "LargeMarginLoss": losses.LargeMarginLoss,
-    "MultiClassHingeLoss": losses.MultiClassHingeLoss,
-    "NegativeProbabilityLoss": losses.NegativeProbabilityLoss,
-    "Poly1CrossEntropyLoss": losses.Poly1CrossEntropyLoss,
-    "SoftMarginLoss": losses.SoftMarginLoss,
-}
-"""The modules that take their arguments alone, by their names in the table of losses."""
 
 
 class StackLoss(nn.Module):
@@ -73,7 +57,8 @@ class StackLoss(nn.Module):
         elif loss.kind.module == "SphereFaceLoss":
             self.loss = losses.SphereFaceLoss(annealing=annealing, **arguments)
         else:
-            self.loss = _MODULES[loss.kind.module](**arguments)
+            module = nn if loss.kind.module == "CrossEntropyLoss" else losses
+            self.loss = getattr(module, loss.kind.module)(**arguments)
         constant = _constant_beta(loss)
         if constant is not None:  # the trainer can do it by hand
             self.beta_and_temperature = lambda beta: (constant, 1.0)

@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, create_model
@@ -101,15 +100,6 @@ VALUES: Mapping[str, Any] = {
 """What the value of a parameter may be, by its name; a page's own cell has its default."""
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter as the cell of a page has it."""
-
-    name: str
-    type: str
-    default: Any
-
-
 def pages() -> list[str]:
     """List the pages that have parameters."""
     return sorted(path.stem for path in FOLDER.glob("*.md"))
@@ -144,23 +134,21 @@ def losses(page: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def offered(page: str) -> Mapping[str, Parameter]:
-    """Read the parameters of a page from its first cell of code.
+def offered(page: str) -> Mapping[str, Any]:
+    """Read the parameters of a page, with their defaults, from its first cell of code.
 
     Raises:
         ValueError: for a page that is not there; it names those that are.
 
     Example:
         >>> offered("mnist")["epochs"]
-        Parameter(name='epochs', type='int', default=20)
+        20
     """
     if page not in pages():
         known = ", ".join(pages())
         raise ValueError(f"there is no page {page[:100]!r}{nearest(page, pages())}: {known}")
     return {
-        node.target.id: Parameter(
-            node.target.id, ast.unparse(node.annotation), ast.literal_eval(node.value)
-        )
+        node.target.id: ast.literal_eval(node.value)
         for node in ast.parse(code_cells(page)[0]).body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
     }
@@ -192,29 +180,33 @@ def checked(page: str, given: Mapping[str, Any]) -> dict[str, Any]:
         text, first = explanation(error, list(known)), error.errors()[0]
         if first["type"] == "list_type" and len(first["loc"]) == 1:
             name = str(first["loc"][0])
-            example = json.dumps(known[name].default)
+            example = json.dumps(known[name])
             text += f"; give papermill a list with -y, as in -y '{name}: {example}'"
         raise ValueError(text) from None
-    _consistent(values)
+    _consistent(page, values)
     return {name: value for name, value in values.items() if name not in PLACES}
 
 
 @functools.cache
 def _model(page: str) -> Any:
     fields: dict[str, Any] = {
-        parameter.name: (VALUES[parameter.name], parameter.default)
-        for parameter in offered(page).values()
+        name: (VALUES[name], default) for name, default in offered(page).items()
     }
-    if "model" in fields and fields["model"][1] == "mlp":  # a page that has perceptrons too
+    if _has_perceptrons(page):
         fields["model"] = (_one_of(("mlp", *networks.IMAGE_NETWORKS)), "mlp")
     return create_model(page, __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
 
-def _consistent(values: Mapping[str, Any]) -> None:
+def _has_perceptrons(page: str) -> bool:
+    return offered(page).get("model") == "mlp"
+
+
+def _consistent(page: str, values: Mapping[str, Any]) -> None:
     """Refuse values that are fine each for itself and mean nothing together."""
     if "betas" in values and not [*values["betas"], *values.get("warmups", ())]:
         raise ValueError("there is nothing to train: give at least one β or warm-up")
-    pictures = ("digits", *data.IMAGES)
+    # a page that has perceptrons too trains them alone on digits, which it does not enlarge
+    pictures = [*data.IMAGES] if _has_perceptrons(page) else ["digits", *data.IMAGES]
     if (model := values.get("model", "mlp")) != "mlp" and values["dataset"] not in pictures:
         raise ValueError(
             f"dataset={values['dataset']!r} has no images for model={model!r}; "
@@ -259,8 +251,6 @@ def planned(values: Mapping[str, Any]) -> list[dict[str, Any]]:
             for name in values["datasets"]
             for seed in values["seeds"]
         ]
-    if "seeds" not in values:
-        return []
     schedules: list[dict[str, Any]] = [
         {"schedule": f"{beta:g}", "beta": float(beta), "warmup_epochs": 0.0}
         for beta in values.get("betas", [1.0])

@@ -119,10 +119,9 @@ def printed() -> pd.DataFrame:
     """List every number that the papers print for a method that a run of the book can have.
 
     Names and units are those of the results. The columns are ``paper``, ``dataset``, ``condition``
-    (fewer samples, wrong labels or fewer epochs, in words), ``epochs`` (0 where they are the usual
-    ones), ``model``, ``method``, ``schedule`` (its label), ``beta`` (where it is constant),
-    ``metric`` (such as ``test_ece``), ``value`` and ``sd`` (of accuracies as shares) and ``source``
-    (such as ``AG, Table I``).
+    (fewer samples, wrong labels or fewer epochs, in words), ``model``, ``schedule`` (the label of
+    the method), ``beta`` (where it is constant), ``metric`` (such as ``test_ece``), ``value`` and
+    ``sd`` (of accuracies as shares) and ``source`` (such as ``AG, Table I``).
     """
     rows = []
     for listed in tables().itertuples():
@@ -147,9 +146,7 @@ def printed() -> pd.DataFrame:
                     "paper": row["paper"],
                     "dataset": row["dataset"],
                     "condition": ", ".join(conditions),
-                    "epochs": float(row["epochs"]) if row.get("epochs", 0) > 0 else 0.0,
                     "model": _MODELS.get(str(row["model"]), str(row["model"])),
-                    "method": trained,
                     "schedule": trained.label,
                     "beta": trained.beta,
                     "metric": metric + after,
@@ -179,7 +176,7 @@ def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
     if label == "arcgrad" and math.isnan(numbers[0]):
         numbers = [_ARCGRAD_S]
     if label == "warm-up":
-        return Method("gd", tuple(numbers), "warm-up"), ""
+        return Method.parse("warm-up {:g}→{:g}".format(*numbers)), ""
     if columns:
         return Method(label, tuple(numbers)), ""
     return Method.parse(label), ""

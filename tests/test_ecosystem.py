@@ -99,7 +99,7 @@ class TestLightning:
         assert float(again.loss_fn.beta) == of_the_last_step
 
     def test_and_not_a_number(self, trained: dict[str, Any], tmp_path: Path) -> None:
-        class OfANumber(trained["Classifier"]):  # type: ignore[misc]
+        class OfANumber(trained["Classifier"]):
             def __init__(self, network: Any, schedule: Any) -> None:
                 super().__init__(network, schedule)
                 self.loss_fn = GDCrossEntropyLoss(beta=schedule(0))

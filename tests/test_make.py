@@ -22,8 +22,6 @@ printf '%s\\n' "${0##*/} $*" >> calls
 def project(tmp_path: Path) -> Path:
     """A project with the Makefile, and an environment whose programs are stubs."""
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in ("gdlib", "study", "campaigns", "claims", "results", "book"):
-        (tmp_path / name).mkdir()
     for name in ("pyproject.toml", "constraints.txt"):
         (tmp_path / name).touch()
     programs = tmp_path / ".venv" / "bin"

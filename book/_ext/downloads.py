@@ -66,7 +66,7 @@ os.chdir(project / "{folder}")"""
 
 # -- text ------------------------------------------------------------------------------------------
 
-LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})(?:\n|\Z)", re.MULTILINE)
+LABEL = re.compile(r"^\([\w-]+\)=(?:\n|\Z)", re.MULTILINE)
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<label>[\w-]+)\)")
 BOX = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n"
@@ -86,12 +86,12 @@ class Names:
 
     def title(self, label: str) -> str:
         """The title of a section, a figure or a table."""
-        labels = self.env.domains["std"].labels  # type: ignore[attr-defined]
+        labels = self.env.domains["std"].labels
         return labels[label][2] if label in labels else label
 
     def number(self, label: str) -> str:
         """The kind and the number of a figure, a table or a section."""
-        docname, anchor = self.env.domains["std"].anonlabels.get(label, ("", ""))  # type: ignore[attr-defined]
+        docname, anchor = self.env.domains["std"].anonlabels.get(label, ("", ""))
         for kind, numbers in self.env.toc_fignumbers.get(docname, {}).items():
             if anchor in numbers:
                 return self.env.config.numfig_format.get(kind, f"{kind.title()} %s") % ".".join(
@@ -101,7 +101,7 @@ class Names:
 
     def equation(self, label: str) -> str:
         """The number of a formula, in brackets."""
-        docname, _ = self.env.domains["math"].equations.get(label, ("", 0))  # type: ignore[attr-defined]
+        docname, _ = self.env.domains["math"].equations.get(label, ("", 0))
         numbers = (
             self.env.toc_fignumbers.get(docname, {})
             .get("displaymath", {})
@@ -123,7 +123,7 @@ class Names:
 
     def citation(self, keys: str, *, brackets: bool) -> str:
         """Authors and year of every source."""
-        entries, told = self.env.domains["cite"].bibdata.data.entries, []  # type: ignore[attr-defined]
+        entries, told = self.env.domains["cite"].bibdata.data.entries, []
         for key in (key.strip() for key in keys.split(",")):
             names = (
                 [" ".join(person.last_names) for person in entries[key].persons["author"]]

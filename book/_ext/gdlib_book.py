@@ -221,7 +221,7 @@ class References(StandardDomain):
 
     def resolve_xref(self, env: BuildEnvironment, *where: Any) -> nodes.Element | None:
         """Resolve a reference while a page is written, when no page changes any more."""
-        return super().resolve_xref(self.pages, *where)  # type: ignore[arg-type]
+        return super().resolve_xref(self.pages, *where)
 
     @functools.cached_property
     def pages(self) -> ReadOnce:

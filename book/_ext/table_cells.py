@@ -64,7 +64,7 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
         for body in group.findall(nodes.tbody):
             for row in body.findall(nodes.row):
                 for entry, label in zip(row.children, labels, strict=False):
-                    entry["label"] = "" if label == "row" else label  # type: ignore[index]
+                    entry["label"] = "" if label == "row" else label
     for raw in doctree.findall(nodes.raw):
         if "<table" in raw.astext() and "dataframe" in raw.astext():
             raw.replace_self(nodes.raw("", labelled(raw.astext()), format="html"))
@@ -108,7 +108,7 @@ def in_words(entry: nodes.Node, *, whole: bool = False) -> str:
         text.replace(" ", "\N{NO-BREAK SPACE}")
         if whole and "text-right" in entry["classes"]
         else text
-    )  # type: ignore[index]
+    )
 
 
 def fits(rows: Sequence[Sequence[str]], width: float, character: float, gap: float) -> bool:

@@ -1,6 +1,6 @@
 /* The fifths of the samples, epoch by epoch, as they were recorded: a row for each fifth, in it a
    mark for each β at its mean confidence. Every element of the class "fifths" is one; its JSON is
-   from study.tables.fifths. Nothing moves by itself. */
+   from study.figures.fifths. Nothing moves by itself. */
 (() => {
   "use strict";
 

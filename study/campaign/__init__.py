@@ -23,6 +23,6 @@ From the root of the project::
     python -m study.campaign agree mnist 'relu-*'   # what was trained anew, beside the tables
 """
 
-from study.campaign.plan import Campaign, CampaignError, Job, Plan, collect, load, plan
+from study.campaign.plan import CampaignError, Job, collect, load, plan
 
-__all__ = ["Campaign", "CampaignError", "Job", "Plan", "collect", "load", "plan"]
+__all__ = ["CampaignError", "Job", "collect", "load", "plan"]

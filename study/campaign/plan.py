@@ -136,11 +136,11 @@ class Job:
         """
         offered = parameters.offered(self.page)
         for name, value in self.parameters.items():
-            was = there.get(name, offered[name].default)
+            was = there.get(name, offered[name])
             if name != "device" and not _same(was, value):
                 return f"it was made with {name} {was!r}, not {value!r}"
         planned = len(parameters.planned(self.parameters))
-        if planned and there["runs"] != planned:
+        if there["runs"] != planned:
             return f"it has {there['runs']} runs, not {planned}"
         return ""
 
@@ -329,9 +329,12 @@ def _expanded(path: Path) -> Campaign:
     file = _checked(_File, yaml.safe_load(text), str(path))
     if not _NAME.fullmatch(path.stem):
         raise CampaignError(f"{path}: a campaign cannot be called {path.stem[:100]!r}; {_NAMES}")
-    if file.page not in parameters.pages():
-        known = ", ".join(parameters.pages())
-        raise CampaignError(f"{path}: there is no page {file.page[:100]!r}; there are: {known}")
+    known = [page for page in parameters.pages() if "record" in parameters.offered(page)]
+    if file.page not in known:
+        raise CampaignError(
+            f"{path}: there is no page {file.page[:100]!r} that writes results; there are: "
+            f"{', '.join(known)}"
+        )
     root = path.resolve().parent.parent
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):

@@ -20,7 +20,7 @@ Tables of features come split (:func:`load`) or whole (:func:`table`), for a cro
 
 from study.data.human_labels import CLEAN, LABELS
 from study.data.images import IMAGES
-from study.data.loading import load, names, read
+from study.data.loading import load, names
 from study.data.sampling import duplicate_groups, folds, with_label_noise
 from study.data.sets import NORMALIZATIONS, Dataset, Split, fit_normalizer
 from study.data.tables import UCI, Table, table, table_names
@@ -39,5 +39,7 @@ __all__ = [
     "folds",
     "load",
     "names",
+    "table",
+    "table_names",
+    "with_label_noise",
 ]
-__all__ += ["read", "table", "table_names", "with_label_noise"]

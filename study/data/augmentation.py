@@ -57,7 +57,7 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
 
 
 def draw_epoch(
-    name: str, samples: int, batch_size: int, *, seeds: Sequence[int], epoch: int
+    name: str, samples: int, batch_size: int, seeds: Sequence[int], epoch: int
 ) -> Tensor:
     """Draw the crops and flips of an epoch, step by step, for each seed, ``[S, N, 3]``.
 

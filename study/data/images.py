@@ -46,23 +46,21 @@ class Images:
     """A set of images: its repository and folder on the hub, its second split, and its columns.
 
     The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are
-    converted. ``revision`` is a commit of the repository that is asked for; without one the newest
-    is taken. The results say which one that was, with the checksums of its files.
+    converted. The newest commit of the repository is taken; the results say which one that was,
+    with the checksums of its files.
     """
 
-    repository: str = ""
-    config: str = ""
+    repository: str
+    config: str
     test_split: str = "test"
     image: str = "image"
     label: str = "label"
     colours: str = "RGB"
-    revision: str | None = None
 
 
 IMAGES = {
     "mnist": Images("ylecun/mnist", "mnist", colours="L"),
     "cifar10": Images("uoft-cs/cifar10", "plain_text", image="img"),
-    "cifar10-jpeg": Images(),
     "cifar100": Images("uoft-cs/cifar100", "cifar100", image="img", label="fine_label"),
     "svhn": Images("ufldl-stanford/svhn", "cropped_digits"),
     "tiny-imagenet": Images("zh-plus/tiny-imagenet", "data", test_split="valid"),
@@ -77,9 +75,7 @@ def download(spec: Images) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
-    snapshot = snapshot_download(
-        spec.repository, repo_type="dataset", revision=spec.revision, allow_patterns=patterns
-    )
+    snapshot = snapshot_download(spec.repository, repo_type="dataset", allow_patterns=patterns)
     return Path(snapshot) / spec.config
 
 

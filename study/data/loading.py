@@ -104,22 +104,15 @@ def _folder(name: str) -> tuple[Path, str]:
     local, repository = local_folder() / name, IMAGES[name].repository
     if local.is_dir():
         return local, "local"
-    missing = "it is not on the hub"
-    if repository:
-        try:
-            downloaded = download(IMAGES[name])
-        except (
-            Exception
-        ) as error:  # the hub's client and its transport have error types of their own
-            missing = f"{repository} could not be fetched from the hub ({type(error).__name__})"
-        else:
-            return downloaded, "hub"
-    raise FileNotFoundError(
-        f"data set {name!r} is nowhere to be found: there is no folder {local}; {missing}. Set "
-        f"GDLIB_DATA to a folder that holds it as "
-        "Parquet files, or go online once so that it can be fetched from the hub; the embedded "
-        "data set 'digits' always works"
-    )
+    try:
+        return download(IMAGES[name]), "hub"
+    except Exception as error:  # the hub's client and its transport have errors of their own
+        raise FileNotFoundError(
+            f"data set {name!r} is nowhere to be found: there is no folder {local}; {repository} "
+            f"could not be fetched from the hub ({type(error).__name__}). Set GDLIB_DATA to a "
+            "folder that holds it as Parquet files, or go online once so that it can be fetched "
+            "from the hub; the embedded data set 'digits' always works"
+        ) from None
 
 
 def _as_people_labelled(raw: Dataset, labels: str, kept: NDArray[np.bool_]) -> Dataset:

@@ -77,11 +77,12 @@ def dots(differences: pd.DataFrame, *, xlabel: str, by: str = "beta", scale: flo
     for place, method in enumerate(methods):
         label = method if isinstance(method, str) else f"{method:g}"
         color = schedule_style(label)["color"]
-        for row in differences[differences[by].eq(method)].itertuples():
-            middle, low, high = (scale * one for one in (row.difference, row.low, row.high))
+        own = differences.loc[differences[by].eq(method), ["variant", "difference", "low", "high"]]
+        for variant, *numbers in own.to_numpy():
+            middle, low, high = (scale * one for one in numbers)
             axes.errorbar(
                 middle,
-                height(variants.index(row.variant), place),
+                height(variants.index(variant), place),
                 xerr=[[middle - low], [high - middle]],
                 fmt="o",
                 markersize=4,

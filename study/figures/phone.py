@@ -81,11 +81,11 @@ def stack(figure: Figure) -> None:
     and the numbers of its vertical axis, which only the first of a row had before.
     """
     parts: list[Any] = [*figure.subfigs] or [figure]
-    wide, high = figure.get_size_inches()
+    wide = figure.get_figwidth()
     figure.set_figwidth(WIDTH)
     heights = []
     for part in parts:
-        panels = _stack_part(part, wide, high)
+        panels = _stack_part(part, wide)
         heights.append(panels + sum(_narrow(legend, part) for legend in [*part.legends]))
     if len(parts) > 1:
         grid = parts[0]._subplotspec.get_gridspec()  # Matplotlib gives no public way to it
@@ -117,7 +117,7 @@ def _put_below(legend: Legend) -> float:
     return float(legend.get_window_extent().height / ax.figure.dpi)
 
 
-def _stack_part(part: Any, wide: float, high: float) -> float:
+def _stack_part(part: Any, wide: float) -> float:
     """Give the panels of a figure, or of a part of one, new places; returns its height, inches."""
     cells: dict[tuple[int, int], list[Any]] = {}
     for ax in [*part.axes]:
@@ -137,7 +137,7 @@ def _stack_part(part: Any, wide: float, high: float) -> float:
     heights = [min(max(*row, _LEAST), _MOST) + _AROUND for row in rows]
     grid = part.add_gridspec(len(rows), columns, height_ratios=heights)
     last_row = max(row for row, _ in places)
-    shared = last_row > 0 and not any(cells[place][0].get_xlabel() for place in places[:1])
+    shared = last_row > 0 and not first.get_xlabel()
     # what is up on each panel: its own label, or that of the row that it was in
     firsts = {row: cells[min(place for place in places if place[0] == row)][0] for row, _ in places}
     labels = [cells[place][0].get_ylabel() or firsts[place[0]].get_ylabel() for place in places]

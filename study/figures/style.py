@@ -50,7 +50,6 @@ def use_style() -> None:
             "axes.titlesize": "medium",
             "legend.frameon": False,
             "lines.linewidth": 1.8,
-            "svg.hashsalt": "gdlib",
         }
     )
 

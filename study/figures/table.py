@@ -3,7 +3,7 @@
 import math
 import numbers
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,12 +48,11 @@ class Table:
         marks = [
             "---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))
         ]
-        rows = ((f"**{row[0]}**", *row[1:]) if _heads(row) else row for row in self.rows)
         header = [
             text if isinstance(text, Markup) else str(text).replace(" = ", "\u00a0=\u00a0")
             for text in self.header
         ]  # "β = 1" stays in one line
-        lines = [header, marks, *rows]
+        lines = [header, marks, *self.rows]
         body = "\n".join(
             "| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines
         )
@@ -76,22 +75,17 @@ class Table:
 
         ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view.
         """
-        rows = [row for row in self.rows if not _heads(row)]
-        texts = [text for row in rows for text in row if not isinstance(text, Markup)]
+        texts = [text for row in self.rows for text in row if not isinstance(text, Markup)]
         if max(map(len, texts), default=0) > _LONG_CELL:
             return "data-table wordy"
         return (
             "data-table keyed"
-            if len(self.header) > 3 and max(len(row[0]) for row in rows) <= _SHORT_KEY
+            if len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY
             else "data-table"
         )
 
     def _is_numeric(self, column: int) -> bool:
-        texts = [
-            row[column].strip("*")
-            for row in self.rows
-            if row[column] not in ("", MISSING) and not _heads(row)
-        ]
+        texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING)]
         return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts)
 
 
@@ -101,7 +95,6 @@ def table(
     caption: str,
     *,
     formats: str | Mapping[Hashable, str] = "",
-    group: str = "",
 ) -> Table:
     """Make a table of the book from a DataFrame.
 
@@ -113,8 +106,6 @@ def table(
         caption: what the table shows and how to read it; one paragraph of MyST.
         formats: the number format of every column, such as ``".2f"``, or of single columns by their
             name.
-        group: a column that becomes headings: where its value changes, a row has it alone, over the
-            rows that share it.
 
     Example:
         >>> frame = pd.DataFrame({"β": ["1", "0.1"], "accuracy (%)": [97.1, 97.55]})
@@ -148,24 +139,19 @@ def table(
             f"{name}: no column {unknown[0]!r} to format; the columns are "
             f"{', '.join(map(str, frame.columns))}"
         )
-    headings = frame[group].tolist() if group else []
-    frame = frame.drop(columns=group) if group else frame
     specs = [
         formats if isinstance(formats, str) else formats.get(column, "") for column in frame.columns
     ]
-    rows: list[tuple[str, ...]] = []
-    heading = None
-    for place, row in enumerate(frame.itertuples(index=False)):
-        if headings and (place == 0 or headings[place] != heading):
-            heading = headings[place]
-            rows.append((str(heading), *[""] * (len(specs) - 1)))
-        rows.append(tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)))
+    rows = tuple(
+        tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True))
+        for row in frame.itertuples(index=False)
+    )
     columns: list[Any] = frame.columns.tolist()
     header = [
         ", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else column
         for column in columns
     ]
-    return Table(tuple(header), tuple(rows), name, caption.strip())
+    return Table(tuple(header), rows, name, caption.strip())
 
 
 def cell(value: Any, spec: str = "") -> str:
@@ -193,14 +179,6 @@ def cell(value: Any, spec: str = "") -> str:
     if isinstance(value, numbers.Real):
         return signed(format(float(value), spec or ".4g"))
     return signed(str(value))
-
-
-def _heads(row: Sequence[str]) -> bool:
-    """Tell if a row is a heading of those below it.
-
-    The first cell of a heading alone has a text, and the book lets it span the row.
-    """
-    return len(row) > 1 and bool(row[0]) and not any(row[1:])
 
 
 def _one_line(text: str) -> str:

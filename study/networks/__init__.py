@@ -5,12 +5,10 @@ Each image network is a plain module for one run, and :func:`image_stack` makes 
 
 from study.networks.headed import MLP_HEADS as MLP_HEADS
 from study.networks.headed import HeadedMLP as HeadedMLP
-from study.networks.headed import perceptrons as perceptrons
 from study.networks.headed import super_symmetric_projection as super_symmetric_projection
 from study.networks.headed import super_symmetry_penalty as super_symmetry_penalty
 from study.networks.images import IMAGE_NETWORKS as IMAGE_NETWORKS
 from study.networks.images import STEMS as STEMS
-from study.networks.images import FastNetwork as FastNetwork
 from study.networks.images import ImageNetwork as ImageNetwork
 from study.networks.images import conv13 as conv13
 from study.networks.images import fast as fast

@@ -14,44 +14,22 @@ from gdlib.models import RunModel, StackedMLP
 MLP_HEADS = ("linear", "cosine")
 
 
-def perceptrons(
-    sizes: Sequence[int],
-    seeds: Sequence[int],
-    *,
-    head: str = "linear",
-    with_features: bool = False,
-    bias: bool = False,
-    **form: Any,
-) -> RunModel:
-    """Make R perceptrons with the last layer that a loss needs.
-
-    Args:
-        sizes: number of inputs, of units in each hidden layer, and of classes.
-        seeds: one seed for each run; the same seeds and options give the same first weights.
-        head: ``"linear"`` or ``"cosine"``, as of :class:`HeadedMLP`.
-        with_features: append the features to the output, for a loss that looks at both.
-        bias: let logits have a bias; cosines have none.
-        form: further arguments of :class:`gdlib.models.StackedMLP`.
-
-    Raises:
-        ValueError: for an unknown head, and as StackedMLP.
-
-    Example:
-        >>> type(perceptrons([4, 16, 3], seeds=[0, 1])).__name__  # trained by hand
-        'StackedMLP'
-    """
-    if head == "linear" and not with_features:
-        return StackedMLP(sizes, seeds, bias=bias, **form)
-    return HeadedMLP(sizes, seeds, head=head, with_features=with_features, bias=bias, **form)
-
-
 class HeadedMLP(RunModel):
     r"""R multilayer perceptrons that return cosines, or features behind their outputs.
 
     With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are
     :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert \lVert h \rVert)`, where h are the features
-    of a sample. Features of length 0 have the cosine 0 to everything. Arguments as of
-    :func:`perceptrons`.
+    of a sample. Features of length 0 have the cosine 0 to everything. The last layer has no bias.
+
+    Args:
+        sizes: number of inputs, of units in each hidden layer, and of classes.
+        seeds: one seed for each run; the same seeds and options give the same first weights.
+        head: ``"linear"`` or ``"cosine"``.
+        with_features: append the features to the output, for a loss that looks at both.
+        form: further arguments of :class:`gdlib.models.StackedMLP`.
+
+    Raises:
+        ValueError: for an unknown head, and as StackedMLP.
 
     Example:
         >>> model = HeadedMLP([4, 16, 16, 3], seeds=[0, 1], head="cosine")
@@ -70,7 +48,6 @@ class HeadedMLP(RunModel):
         *,
         head: str = "linear",
         with_features: bool = False,
-        bias: bool = False,
         **form: Any,
     ) -> None:
         super().__init__()
@@ -78,7 +55,7 @@ class HeadedMLP(RunModel):
             raise ValueError(
                 f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}"
             )
-        self.layers = StackedMLP(sizes, seeds, bias=bias and head == "linear", **form)
+        self.layers = StackedMLP(sizes, seeds, bias=False, **form)
         self.runs = self.layers.runs
         self.head, self.with_features = head, with_features
 

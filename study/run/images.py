@@ -47,7 +47,7 @@ def batches(
     prepare = partial(_prepared, dataset, padding=transforms.PADDING[augmentation])
     if augmentation == "none":
         return {"batch_size": batch_size, "prepare": prepare}
-    draws = partial(_draws, augmentation, samples, batch_size, distinct)
+    draws = partial(transforms.draw_epoch, augmentation, samples, batch_size, distinct)
     return {"batch_size": batch_size, "prepare": prepare, "draws": draws}
 
 
@@ -78,11 +78,6 @@ def outputs(
 
 def _are_images(split: data.Split) -> bool:
     return split.inputs.ndim == 4
-
-
-def _draws(name: str, samples: int, batch_size: int, seeds: Sequence[int], epoch: int) -> Tensor:
-    """Draw the crops and flips of an epoch, ``[S, N, 3]``."""
-    return transforms.draw_epoch(name, samples, batch_size, seeds=seeds, epoch=epoch)
 
 
 def _prepared(

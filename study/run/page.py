@@ -175,7 +175,7 @@ def begin(page: str, namespace: Mapping[str, Any]) -> Job:
             "checkpoint_every": every,
         }
     of_tables = "datasets" in values
-    total = len(values["datasets"]) if of_tables else values.get("epochs", 1)
+    total = len(values["datasets"]) if of_tables else values["epochs"]
     progress = Progress(total, "table" if of_tables else "epoch", silent=not record)
     return Job(page, values, record, device, checkpoint, progress)
 

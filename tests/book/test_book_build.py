@@ -77,7 +77,7 @@ def test_the_book_has_the_address_of_its_repository_on_github(repository: str, b
         "html_baseurl": "",
         "ogp_site_url": "",
     }
-    downloads.follow_the_address(None, config)  # type: ignore[arg-type]
+    downloads.follow_the_address(None, config)
     assert config["html_baseurl"] == config["ogp_site_url"] == base
     assert config["html_theme_options"].get("use_repository_button", False) == bool(repository)
 
@@ -97,7 +97,7 @@ def test_a_full_stop_stays_with_the_formula_before_it() -> None:
     line += [nodes.math("", "y"), nodes.Text(" and "), nodes.math("", "z"), nodes.Text(".")]
     page = new_document("page")
     page += line
-    line_breaks.keep_the_stop(None, page, "page")  # type: ignore[arg-type]
+    line_breaks.keep_the_stop(None, page, "page")
     assert page.astext() == "x), with y and z."
     together = [part.astext() for part in page.findall(nodes.inline)]
     assert together == ["x),", "z."]
@@ -143,7 +143,6 @@ class Names:
 def test_the_text_of_a_downloaded_notebook_is_markdown_that_jupyter_shows() -> None:
     myst = """(sec-a)=
 # Title
-{.answer}
 See {ref}`sec-b`, {ref}`there <sec-c>`, [here](sec-d), [](sec-e),
 [outside](https://a.b), {numref}`Table %s <tab-f>`, {eq}`eq-g`.
 
@@ -175,7 +174,7 @@ $$
 
 k False and l True: `f`, word
 """
-    assert downloads.readable(myst, Names()) == expected  # type: ignore[arg-type]
+    assert downloads.readable(myst, Names()) == expected
 
 
 def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: Path) -> None:
@@ -197,7 +196,7 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
         asking,
     ]
     setup = downloads.SETUP.format(title="T", repository="", folder="notebooks/theory")
-    notebook = downloads.portable(source, Names(), setup, {"R": "x"})  # type: ignore[arg-type]
+    notebook = downloads.portable(source, Names(), setup, {"R": "x"})
     nbformat.validate(notebook)
     assert [cell.source for cell in notebook.cells] == [setup, "$\\newcommand{\\R}{x}$\n\n# T", "1"]
     assert notebook.cells[2].outputs == [output] and notebook.cells[2].execution_count == 3

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 import pytest
 from jupyter_cache.executors.utils import single_nb_execution
 from nbclient.exceptions import DeadKernelError
+
+from tests.study.small import until
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -111,10 +112,3 @@ def test_where_the_process_cannot_be_had_kernels_are_the_usual_ones(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     with page_kernels.started([]) as kernel:
         assert kernel == "python3"
-
-
-def until(there: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, "it is not so yet"
-        time.sleep(0.2)

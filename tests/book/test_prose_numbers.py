@@ -83,7 +83,7 @@ def filled(names: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> str:
     notebook = executed(names, TEXT, monkeypatch)
     monkeypatch.setattr(prose_numbers, "read", lambda env, docname, text: notebook)
     monkeypatch.setattr(prose_numbers, "from_cache", lambda env, notebook: notebook)
-    return prose_numbers.filled(None, "a/page", TEXT)  # type: ignore[arg-type]
+    return prose_numbers.filled(None, "a/page", TEXT)
 
 
 def test_numbers_take_the_place_of_their_expressions_and_code_stays(

@@ -1,7 +1,8 @@
-"""A file of a job as small as one may be, and a page run without a kernel."""
+"""A file of a job as small as one may be, a page run without a kernel, and a wait with an end."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,11 @@ def run_page(
 
     gpu.execute(page, {**values, "record": str(file)}, progress)
     return results.load(file)
+
+
+def until(there: Callable[[], bool], seconds: float) -> None:
+    """Wait until something is there."""
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end, "it is not so yet"
+        time.sleep(0.02)

@@ -54,7 +54,7 @@ def row(**other: object) -> Row:
         "high": 4.0,
         "repetitions": 5,
     }
-    return Row(**{**values, **other})  # type: ignore[arg-type]
+    return Row(**{**values, **other})
 
 
 # -- what is kept ----------------------------------------------------------------------------------

@@ -68,11 +68,11 @@ def test_method_without_runs_is_not_run():
 @pytest.mark.parametrize("runs", [[0.95], [0.95, 0.97, 0.96]])
 def test_a_method_with_one_run_has_a_difference_and_no_interval(runs):
     one = runs_of({0.1: runs, 1.0: [0.9]})
-    decided = c.claim("β = 0.1 is better", one, "accuracy", better={"beta": 0.1}, than={"beta": 1})
-    row = decided.comparison.iloc[0]
+    compared = c.compare(one, "accuracy", {"beta": 0.1}, {"beta": 1})
+    row = compared.iloc[0]
     assert row["difference"] == pytest.approx(np.mean(runs) - 0.9)
     assert np.isnan(row[["low", "high", "p"]].astype(float)).all() and row["word"] == "open"
-    shown = decided.table().iloc[0]
+    shown = c.Claim("β = 0.1 is better", compared, "accuracy").table().iloc[0]
     assert shown["n"].split() == [f"{len(runs)},", "1"] and "[" not in shown["difference [95 %]"]
 
 
@@ -126,11 +126,10 @@ def test_each_variant_has_a_row_and_the_answer_names_the_condition():
 
 
 def test_claim_shows_dagger_interval_and_the_papers_effect():
-    decided = c.claim(
-        *("β = 0.1 is better", TWO, "accuracy"),
-        better={"beta": 0.1}, than={"beta": 1},
-        paper="ours; asked in GD-2", papers=[0.5, 0.7, 0.6], known=True,
-    )  # fmt: skip
+    papers = (0.5, 0.7, 0.6)
+    compared = c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 1}, papers=papers)
+    said = {"paper": "ours; asked in GD-2", "papers": papers, "known": True}
+    decided = c.Claim("β = 0.1 is better", compared, "accuracy", **said)
     assert decided.word == "not as large†"
     assert decided.printed() == "+60 (+50 to +70)"
     shown = decided._repr_html_()
@@ -183,8 +182,7 @@ def test_a_job_that_is_made_again_with_todays_page_joins_no_other_claim():
 def test_a_text_of_a_table_is_no_html_on_a_page():
     one = runs_of({1.0: [0.90, 0.91, 0.89]}, kind="<img src=x onerror=alert(1)>")
     harmful = one.assign(schedule="<script>alert(1)</script>")
-    decided = c.claim(
-        *("A script is better", harmful, "accuracy"),
-        better={"schedule": "<script>alert(1)</script>"}, than=0.5, variant=["kind"],
-    )  # fmt: skip
-    assert "<script" not in decided._repr_html_() and "<img" not in decided._repr_html_()
+    script = {"schedule": "<script>alert(1)</script>"}
+    compared = c.compare(harmful, "accuracy", script, 0.5, variant=["kind"])
+    shown = c.Claim("A script is better", compared, "accuracy")._repr_html_()
+    assert "<script" not in shown and "<img" not in shown

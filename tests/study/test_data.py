@@ -57,11 +57,11 @@ def test_what_is_unknown_or_does_not_go_together_is_refused(subtests):
     for options, message in [
         (
             {"name": "mnits"},
-            "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine",
+            "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar100, .*, wine",
         ),
         (
             {"as_bytes": True},
-            "'digits' has no images for an image network; take one of cifar10, cifar10-jpeg, "
+            "'digits' has no images for an image network; take one of cifar10, "
             "cifar100, mnist, svhn, tiny-imagenet",
         ),
         (

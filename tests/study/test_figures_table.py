@@ -81,21 +81,8 @@ def test_mistakes_are_named(
         table(pd.DataFrame({"a": [1]}), name, caption, formats=formats)
 
 
-def test_a_table_without_rows_says_so_and_a_column_can_head_the_rows_that_share_its_value() -> None:
+def test_a_table_without_rows_says_so() -> None:
     assert rows(table(pd.DataFrame({"a": []}), "tab-x", "c"))[-1] == "| not run yet |"
-    frame = pd.DataFrame(
-        {"variant": ["a long name", "a long name", "b"], "β": ["5", "1", "5"], "x": [1, 2, 3]}
-    )
-    shown = rows(table(frame, "tab-x", "c", group="variant"))
-    assert shown == [
-        "| β | x |",
-        "| ---: | ---: |",
-        "| **a long name** |  |",
-        "| 5 | 1 |",
-        "| 1 | 2 |",
-        "| **b** |  |",
-        "| 5 | 3 |",
-    ]
 
 
 def test_html_is_escaped_for_jupyter() -> None:

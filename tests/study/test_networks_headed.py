@@ -15,24 +15,21 @@ def draw(*shape: int) -> torch.Tensor:
 
 
 class TestPerceptrons:
-    def test_cosines_of_the_features_and_the_class_vectors(self):
+    def test_cosines_of_the_features_and_the_class_vectors_and_the_features_behind_them(self):
         plain, headed = (
             StackedMLP([4, 8, 3], seeds=[0, 1]),
-            HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine"),
+            HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", with_features=True),
         )
         assert torch.equal(plain.weights[-1], headed.layers.weights[-1])  # they start alike
         features = headed.features(draw(1, 5, 4))
         expected = F.normalize(features, dim=2) @ F.normalize(plain.weights[-1], dim=1)
-        torch.testing.assert_close(headed(draw(1, 5, 4)), expected)
+        output = headed(draw(1, 5, 4))
+        torch.testing.assert_close(output[..., :3], expected)
+        assert torch.equal(output[..., 3:], features)
 
-    def test_logits_can_have_one_and_cosines_cannot(self):
-        plain, headed = (
-            StackedMLP([4, 8, 3], seeds=[0, 1]),
-            HeadedMLP([4, 8, 3], seeds=[0, 1], bias=True),
-        )
-        torch.testing.assert_close(headed(draw(1, 5, 4)), plain(draw(1, 5, 4)))
-        cosine = HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", bias=True)
-        assert len(cosine.layers.biases) == 1
+    def test_unknown(self):
+        with pytest.raises(ValueError, match="head 'round' for perceptrons; valid: linear, cosine"):
+            HeadedMLP([4, 3], [0], head="round")
 
 
 class TestSuperSymmetry:

@@ -23,18 +23,19 @@ class TestPage:
     def test_every_default_is_valid_and_the_job_is_small(self, page: str) -> None:
         offered = parameters.offered(page)
         values = parameters.checked(page, {})
-        assert values == {name: one.default for name, one in offered.items() if name not in PLACES}
-        assert all(offered[name].default == "" for name in PLACES & set(offered))
+        assert values == {name: one for name, one in offered.items() if name not in PLACES}
+        assert all(offered[name] == "" for name in PLACES & set(offered))
         assert values.get("dataset", "digits") == "digits"
         assert set(values.get("datasets", ())) <= {"iris", "wine"}
         assert len(parameters.planned(values)) <= 20
 
     def test_it_has_at_most_twelve_and_each_a_type_that_its_default_has(self, page: str) -> None:
-        offered = parameters.offered(page)
-        assert len(set(offered) - PLACES) <= 12
-        for one in offered.values():
-            kind = eval(one.type, {})
-            assert TypeAdapter(kind).validate_python(one.default, strict=True) == one.default, one
+        offered, names = parameters.offered(page), dict[str, Any]()
+        exec(parameters.code_cells(page)[0], names)
+        assert len(set(offered) - PLACES) <= 12 and set(names["__annotations__"]) == set(offered)
+        for name, default in offered.items():
+            kind = TypeAdapter(names["__annotations__"][name])
+            assert kind.validate_python(default, strict=True) == default, name
 
     def test_a_job_is_called_by_all_its_values(self, page: str) -> None:
         values = parameters.checked(page, {})
@@ -157,6 +158,7 @@ def test_every_parameter_refuses_what_it_cannot_be(subtests: pytest.Subtests) ->
             {"dataset": "iris"},
             "'iris' has no images for model='fast'; take one of dig",
         ),
+        ("angular-images", {"model": "fast"}, "'digits' has no images for model='fast'; take one"),
         ("angular-images", {"augmentation": "flip"}, "with model='mlp' it must be 'none'"),
         ("mnits", {}, "there is no page 'mnits'; did you mean 'mnist'.*: "),
         ("../mnist", {}, "there is no page '../mnist'"),

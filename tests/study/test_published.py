@@ -279,10 +279,3 @@ class TestNamesOfLosses:
             "super-symmetry",
             "hinge",
         ]
-        for text in (
-            "",
-            "tanh",
-            "lm 0.3 4",
-            "lm x",
-        ):  # what is no loss stays as it is
-            assert method_name(text) == text

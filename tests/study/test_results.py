@@ -502,8 +502,11 @@ def _collect_several(folder: Path, first: int, number: int) -> None:
 
 
 def test_two_commands_at_a_time_do_each_other_no_harm(tmp_path: Path) -> None:
-    fork = multiprocessing.get_context("spawn")
-    both = [fork.Process(target=_collect_several, args=(tmp_path, first, 4)) for first in (0, 100)]
+    start = multiprocessing.get_context("spawn").Process
+    both = [
+        start(target=_collect_several, args=(tmp_path, first, 4), daemon=True)  # ends with this one
+        for first in (0, 100)
+    ]
     for process in both:
         process.start()
     for process in both:

@@ -11,7 +11,6 @@ from gdlib.models import StackedMLP
 from gdlib.train import RunLoss, batch_order, train
 from study import data
 from study.losses import parse
-from study.networks import HeadedMLP, perceptrons
 from study.objective import StackLoss
 from study.run import of_folds, order_of_parts
 
@@ -45,7 +44,7 @@ class TestRunsWithSamplesOfTheirOwn:
         order = order_of_parts(parts, [5, 6, 7, 8])
 
         def trained(members: list[int]) -> StackedMLP:
-            model = perceptrons([4, 16, 16, 3], [5 + member for member in members])
+            model = StackedMLP([4, 16, 16, 3], [5 + member for member in members], bias=False)
             train(
                 model,
                 RunLoss(loss_of("softmax", 3)),
@@ -73,7 +72,7 @@ class TestRunsWithSamplesOfTheirOwn:
 
     def loop(self, optimizer: str, kind: type[torch.optim.Optimizer]) -> None:
         (inputs, labels), parts = blobs(), self.parts()
-        model = perceptrons([4, 6, 3], [0, 1, 2, 3], activation="tanh")
+        model = StackedMLP([4, 6, 3], [0, 1, 2, 3], bias=False, activation="tanh")
         plain = []
         for run in range(4):
             net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3, bias=False))
@@ -120,36 +119,6 @@ class TestRunsWithSamplesOfTheirOwn:
             parts[1].tolist()
         )  # what one epoch leaves out, another takes
         assert torch.equal(order(3), drawn[2])
-
-
-class TestHeads:
-    def test_linear_is_the_perceptron_without_its_last_bias(self):
-        inputs, seeds = blobs()[0][None], [3, 4]
-        whole, headed = StackedMLP([4, 8, 3], seeds), perceptrons([4, 8, 3], seeds)
-        torch.testing.assert_close(headed(inputs), whole(inputs) - whole.biases[-1][:, None])
-        assert (
-            sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in headed.parameters())
-            == 2 * 3
-        )
-
-    def test_cosine(self):
-        inputs = blobs()[0][None]
-        model = HeadedMLP([4, 8, 3], [3, 4], head="cosine", with_features=True)
-        output = model(inputs)
-        cosine, features = output[..., :3], output[..., 3:]
-        torch.testing.assert_close(features, model.features(inputs))
-        for run in range(2):
-            for index in range(3):
-                expected = F.cosine_similarity(
-                    features[run], model.layers.weights[-1][run, :, index][None], dim=1
-                )
-                torch.testing.assert_close(cosine[run, :, index], expected)
-
-    def test_unknown(self):
-        with pytest.raises(
-            ValueError, match="unknown head 'round' for perceptrons; valid: linear, cosine"
-        ):
-            HeadedMLP([4, 3], [0], head="round")
 
 
 def test_of_folds_are_the_means_of_each_seed() -> None:

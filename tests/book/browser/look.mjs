@@ -30,7 +30,7 @@ const violations = (tab, rules) =>
 
 async function look(name) {
   const tab = await browser.newPage();
-  const result = { page: name, console: [], requests: {}, axe: [], scrolling: {}, wide: {}, starts: {}, shrunk: [] };
+  const result = { page: name, console: [], requests: {}, axe: [], scrolling: {}, wide: {}, starts: {} };
   tab.on("console", (message) => ["error", "warn"].includes(message.type()) && result.console.push(message.text()));
   tab.on("pageerror", (error) => result.console.push(String(error)));
   tab.on("requestfailed", (request) => result.console.push(`not loaded: ${request.url()}`));
@@ -76,28 +76,17 @@ async function look(name) {
       Object.fromEntries([".answer", ".sd-card"].map((name) => [name, document.querySelector(`.bd-article ${name}`)?.getBoundingClientRect().top])),
     );
   }
-  await tab.setViewport({ width: 1280, height: 800 });
-  // all pictures, also those further down
-  await tab.evaluate(() => Promise.all([...document.images].map((image) => ((image.loading = "eager"), image.decode().catch(() => null)))));
-  result.shrunk = await tab.evaluate(() =>
-    [...document.querySelectorAll(".bd-article figure img")].flatMap((image) => {
-      const shown = image.getBoundingClientRect().width / (image.naturalWidth / 2);
-      return shown > 0 && shown < 0.9 ? [`${image.closest("figure").id} to ${Math.round(100 * shown)} %`] : [];
-    }),
-  );
-  result.whole = Object.values(result.requests).reduce((sum, size) => sum + Math.max(size, 0), 0);
   await tab.close();
   return result;
 }
 
 const row = (...cells) => console.log(cells.map((cell, i) => (i ? String(cell).padStart(8) : String(cell).padEnd(40))).join(" "));
 const tell = (seen) => {
-  const kilobytes = (size) => Math.round(size / 1000);
-  row(seen.page, seen.axe.length, seen.scrolling[1280].length, seen.scrolling[390].length, seen.wide[1280], seen.wide[390], seen.console.length, kilobytes(seen.weight), kilobytes(seen.whole));
+  row(seen.page, seen.axe.length, seen.scrolling[1280].length, seen.scrolling[390].length, seen.wide[1280], seen.wide[390], seen.console.length, Math.round(seen.weight / 1000));
   const told = [...seen.axe, ...seen.formulas.map((text) => `formula: ${text}`), ...[1280, 390].flatMap((width) => seen.scrolling[width].map((text) => `${width} table ${text}`)), ...seen.console];
   told.forEach((text) => console.log(`    ${text}`));
 };
-if (!json) row("page", "axe", "t. 1280", "t. 390", "over", "over 390", "console", "kB", "in all");
+if (!json) row("page", "axe", "t. 1280", "t. 390", "over", "over 390", "console", "kB");
 const waiting = [...pages];
 const worker = async () => {
   while (waiting.length) {
