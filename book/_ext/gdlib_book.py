@@ -1,36 +1,28 @@
 """The notebooks of the book: executed on all cores, from a cache that is never stale.
 
 myst-nb executes a page when it reads it, and its cache knows only the text of a page, not what the
-page imports and reads. Execution and cache are jupyter-cache's, the kernels :mod:`page_kernels`.
+page imports and reads. Execution and cache are jupyter-cache's.
 """
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import functools
 import hashlib
 import math
 import os
 import re
 import shutil
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import page_kernels
 import prose_numbers
-from docutils import nodes
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import ExecutionResult, single_nb_execution
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
@@ -38,19 +30,9 @@ from sphinx.errors import ExtensionError
 SOURCES = (
     *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml"),
     *("results/**/*", "book/*.yml", "constraints.txt", "_config.yml", "pyproject.toml"),
-    "book/_ext/page_kernels.py",
 )
 # So does a label that moves: the ledger links to labels of other pages.
 LABEL = re.compile(rb"^\([\w-]+\)=$", re.MULTILINE)
-SHARED = """
-import torch
-
-from study import ledger
-
-torch.optim.SGD([torch.zeros(1)])  # the first optimizer of a process imports for seconds
-ledger.table()
-"""
-"""What nearly all pages do: networks are trained, results are read, and kept."""
 
 
 def state_of(root: Path) -> str:
@@ -116,19 +98,6 @@ def notebooks_to_run(
             yield docname, notebook
 
 
-def imports(notebooks: Iterable[NotebookNode]) -> list[str]:
-    """List what the cells of some notebooks import, each statement once."""
-    found = set()
-    for cell in (cell for notebook in notebooks for cell in notebook.cells):
-        with contextlib.suppress(SyntaxError):  # of a cell in another language, or of prose
-            if cell.cell_type == "code":
-                body = ast.parse(cell.source).body
-                found |= {
-                    ast.unparse(one) for one in body if isinstance(one, ast.Import | ast.ImportFrom)
-                }
-    return sorted(found)
-
-
 class Execution:
     """Notebooks that are executed into the cache, one on each core, while Sphinx reads pages.
 
@@ -149,41 +118,18 @@ class Execution:
         found = dict(notebooks_to_run(env, docnames))
         if not found:
             return
-        size = {name: Path(env.doc2path(name)).stat().st_size for name in found}
-        pages = dict(sorted(found.items(), key=lambda page: -size[page[0]]))
+        path = {name: Path(env.doc2path(name)) for name in found}
+        size = {name: path[name].stat().st_size for name in found}
         docnames.sort(key=lambda name: -size.get(name, math.inf))
-        self.done = {name: Future() for name in pages}
-        shared = [*imports(pages.values()), SHARED]
-        threading.Thread(target=self._all, args=(env, pages, shared), daemon=True).start()
-
-    def _all(
-        self, env: BuildEnvironment, pages: dict[str, NotebookNode], shared: list[str]
-    ) -> None:
-        try:
-            self._execute(env, pages, shared)
-        except Exception as error:  # Sphinx would wait for ever
-            for done in self.done.values():
-                if not done.done():
-                    done.set_exception(error)
-
-    def _execute(
-        self, env: BuildEnvironment, pages: dict[str, NotebookNode], shared: list[str]
-    ) -> None:
-        with page_kernels.started(shared) as kernel, ThreadPoolExecutor(os.cpu_count()) as pool:
-
-            def execute(docname: str) -> None:
-                folder = str(Path(env.doc2path(docname)).parent)
-                how = {"timeout": env.mystnb_config.execution_timeout, "kernel_name": kernel}
-                done = self.done[docname]
-                try:
-                    done.set_result(
-                        single_nb_execution(pages[docname], folder, allow_errors=False, **how)
-                    )
-                except Exception as error:  # the kernel did not start, or ended
-                    done.set_exception(error)
-
-            self.pool = pool
-            deque(pool.map(execute, pages), maxlen=0)
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+        for name in sorted(found, key=lambda name: -size[name]):
+            self.done[name] = self.pool.submit(
+                single_nb_execution,
+                found[name],
+                str(path[name].parent),
+                timeout=env.mystnb_config.execution_timeout,
+                allow_errors=False,
+            )
 
     def keep(self, app: Sphinx, docname: str, source: list[str]) -> None:
         """Wait for a page that is about to be read, and put it into the cache."""
@@ -216,45 +162,13 @@ def add_the_script(
             app.add_js_file(f"{name}.js", loading_method="defer")
 
 
-class References(StandardDomain):
-    """Read a page once for all references to its numbers; Sphinx reads it for each."""
-
-    def resolve_xref(self, env: BuildEnvironment, *where: Any) -> nodes.Element | None:
-        """Resolve a reference while a page is written, when no page changes any more."""
-        return super().resolve_xref(self.pages, *where)
-
-    @functools.cached_property
-    def pages(self) -> ReadOnce:
-        """Sphinx's environment, as references see it."""
-        return ReadOnce(self.env)
-
-
-class ReadOnce:
-    """An environment of Sphinx that reads each page once; the pages are not to be changed."""
-
-    def __init__(self, env: BuildEnvironment) -> None:
-        self.env = env
-        self.get_doctree = functools.cache(env.get_doctree)
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything else is the environment's."""
-        return getattr(self.env, name)
-
-
-def write_on_all_cores(app: Sphinx, env: BuildEnvironment) -> None:
-    """Write pages side by side; Jupyter Book has no option for it, and not all may be read so."""
-    app.parallel = os.cpu_count() or 1
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.add_domain(References, override=True)
     app.connect("config-inited", key_the_cache)
     execution = Execution()
     app.connect("env-before-read-docs", execution.begin)
     app.connect("source-read", execution.keep, priority=400)  # before the numbers of its prose
     app.connect("build-finished", execution.end)
-    app.connect("env-updated", write_on_all_cores)
     app.connect("html-page-context", add_the_script)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)

@@ -45,7 +45,7 @@ def test_the_examples_of_a_module_hold(name: str) -> None:
 
 
 def test_every_module_is_an_extension_and_their_names_agree_with_what_they_change() -> None:
-    assert set(MODULES) == {*CONFIG["local_extensions"], "page_kernels"}  # the last of gdlib_book
+    assert set(MODULES) == set(CONFIG["local_extensions"])
     captions = [part["caption"] for part in TABLE_OF_CONTENTS["parts"]]
     assert set(side_bar.FOLDED) <= set(captions)
     assert pictures.PHONE == KEY

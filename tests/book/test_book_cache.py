@@ -54,18 +54,6 @@ def test_a_change_gives_another_cache(extension: ModuleType, tmp_path: Path, cha
     assert extension.state_of(tmp_path) == second
 
 
-def test_of_the_extensions_the_one_that_executes_counts(
-    extension: ModuleType, tmp_path: Path
-) -> None:
-    folder = tmp_path / "book" / "_ext"
-    folder.mkdir(parents=True)
-    seen = [extension.state_of(tmp_path)]
-    for name in ("pictures.py", "page_kernels.py"):
-        (folder / name).write_text("1")
-        seen.append(extension.state_of(tmp_path))
-    assert seen[0] == seen[1] != seen[2]
-
-
 def test_so_does_a_setting_and_a_label_that_moves(extension: ModuleType, tmp_path: Path) -> None:
     pages = [tmp_path / "book" / name for name in ("a.md", "b.md")]
     pages[0].parent.mkdir()

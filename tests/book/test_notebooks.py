@@ -25,10 +25,6 @@ from study import campaign, ledger, parameters, results
 from tests.study.small import execute
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import page_kernels  # noqa: E402
-
 HTML = ROOT / "_build" / "html"
 TIMED = "speed"  # this page times what it runs, and writes no file of results
 EXPERIMENTS = [page for page in parameters.pages() if page != TIMED]
@@ -96,47 +92,32 @@ OTHER = {
 }
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Kernels that have imported what the pages do, and keep no history."""
-    imports = [
-        "from study import data, figures, ledger, measures, results, run",
-        "import torch; torch.optim.SGD([torch.zeros(1)])",  # the first of a process takes seconds
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        with page_kernels.started(imports) as name:
-            yield name
-
-
-def executed(page: str, kernel: str, **given: object) -> nbformat.NotebookNode:
+def executed(page: str, **given: object) -> nbformat.NotebookNode:
     """Execute a page by papermill with these parameters."""
     notebook = jupytext.read(ROOT / "notebooks" / "experiments" / f"{page}.md")
     return papermill.execute_notebook(
-        notebook, None, parameters=given, kernel_name=kernel, cwd=ROOT, progress_bar=False
+        notebook, None, parameters=given, cwd=ROOT, progress_bar=False
     )
 
 
-def by_command(
-    page: str, kernel: str, folder: Path, **given: object
-) -> subprocess.CompletedProcess[str]:
-    """`jupytext | papermill` as the how-to page has it, with a kernel that has imported before."""
+def by_command(page: str, folder: Path, **given: object) -> subprocess.CompletedProcess[str]:
+    """`jupytext | papermill` as the how-to page has it."""
     source = shlex.quote(str(ROOT / "notebooks" / "experiments" / f"{page}.md"))
     python, output = shlex.quote(sys.executable), shlex.quote(str(folder / "run.ipynb"))
     values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in given.items())
     command = (
         f"{python} -m jupytext --to ipynb -o - {source}"
-        f" | {python} -m papermill - {output} -k {kernel} --no-progress-bar{values}"
+        f" | {python} -m papermill - {output} --no-progress-bar{values}"
     )
     return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("page", EXPERIMENTS)
-def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path, kernel: str) -> None:
+def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path) -> None:
     """Its file of results is read back, and the parameters are really in it."""
     offered, file = parameters.offered(page), tmp_path / "a.json"
     other = {name: value for name, value in OTHER.items() if name in offered}
-    executed(page, kernel, record=str(file), **other)
+    executed(page, record=str(file), **other)
 
     written = results.load(file)
     values = parameters.checked(page, other)
@@ -212,16 +193,16 @@ def both(side: dict[str, object]) -> list[dict[str, object]]:
     return of_difference
 
 
-def test_the_page_on_time_runs_with_other_parameters(tmp_path: Path, kernel: str) -> None:
-    done = by_command(TIMED, kernel, tmp_path, seeds=[7], turns=1)
+def test_the_page_on_time_runs_with_other_parameters(tmp_path: Path) -> None:
+    done = by_command(TIMED, tmp_path, seeds=[7], turns=1)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "a sweep of 4" in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
 
 
-def test_a_foreign_name_stops_a_page_and_leaves_a_file_alone(tmp_path: Path, kernel: str) -> None:
+def test_a_foreign_name_stops_a_page_and_leaves_a_file_alone(tmp_path: Path) -> None:
     """By the command; tests/study/test_run.py has all that a page refuses."""
     file = tmp_path / "a.json"
     file.write_text("mine")
-    done = by_command("mnist", kernel, tmp_path, record=str(file), nosuch=3)
+    done = by_command("mnist", tmp_path, record=str(file), nosuch=3)
     assert done.returncode != 0 and "nosuch is no parameter of this page" in done.stderr
     assert file.read_text() == "mine"
