@@ -84,7 +84,7 @@ def end_jobs(start_no_more):
     asked = set()
     while True:  # it may just be starting one
         for child in set(psutil.Process().children(recursive=True)) - asked:
-            with suppress(psutil.NoSuchProcess):  # it has just ended
+            with suppress(psutil.Error):  # it has just ended, or is another's
                 if "study.campaign" in child.cmdline():
                     child.terminate()
                     asked.add(child)

@@ -205,7 +205,7 @@ def _consistent(page: str, values: Mapping[str, Any]) -> None:
     """Refuse values that are fine each for itself and mean nothing together."""
     if "betas" in values and not [*values["betas"], *values.get("warmups", ())]:
         raise ValueError("there is nothing to train: give at least one β or warm-up")
-    # a page that has perceptrons too trains them alone on digits, which it does not enlarge
+    # a page that has perceptrons too trains only those on digits, which it does not enlarge
     pictures = [*data.IMAGES] if _has_perceptrons(page) else ["digits", *data.IMAGES]
     if (model := values.get("model", "mlp")) != "mlp" and values["dataset"] not in pictures:
         raise ValueError(

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.pool import AsyncResult, ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +106,7 @@ class Execution:
     """
 
     def __init__(self) -> None:
-        self.done: dict[str, Future[ExecutionResult]] = {}
-        self.pool: ThreadPoolExecutor | None = None
+        self.done: dict[str, AsyncResult[ExecutionResult]] = {}
 
     def begin(self, app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
         """Begin with the notebooks that are about to be read.
@@ -121,23 +120,19 @@ class Execution:
         path = {name: Path(env.doc2path(name)) for name in found}
         size = {name: path[name].stat().st_size for name in found}
         docnames.sort(key=lambda name: -size.get(name, math.inf))
-        self.pool = ThreadPoolExecutor(os.cpu_count())
+        self.pool = ThreadPool()  # its threads end with a build that fails or is interrupted
+        how = {"timeout": env.mystnb_config.execution_timeout, "allow_errors": False}
         for name in sorted(found, key=lambda name: -size[name]):
-            self.done[name] = self.pool.submit(
-                single_nb_execution,
-                found[name],
-                str(path[name].parent),
-                timeout=env.mystnb_config.execution_timeout,
-                allow_errors=False,
-            )
+            given = found[name], str(path[name].parent)
+            self.done[name] = self.pool.apply_async(single_nb_execution, given, how)
 
     def keep(self, app: Sphinx, docname: str, source: list[str]) -> None:
         """Wait for a page that is about to be read, and put it into the cache."""
         if docname not in self.done:
             return
         try:
-            done = self.done[docname].result()
-        except RuntimeError as error:
+            done = self.done[docname].get()
+        except Exception as error:  # its kernel did not start, or ended
             raise ExtensionError(f"{docname} was not executed: {error}") from error
         if done.err is None:
             get_cache(app.env.mystnb_config.execution_cache_path).cache_notebook_bundle(
@@ -146,11 +141,6 @@ class Execution:
                 ),
                 overwrite=True,
             )
-
-    def end(self, app: Sphinx, error: Exception | None) -> None:
-        """Leave out what waits to be executed, where the build has failed."""
-        if error is not None and self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 def add_the_script(
@@ -168,7 +158,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     execution = Execution()
     app.connect("env-before-read-docs", execution.begin)
     app.connect("source-read", execution.keep, priority=400)  # before the numbers of its prose
-    app.connect("build-finished", execution.end)
     app.connect("html-page-context", add_the_script)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)

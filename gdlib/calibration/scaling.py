@@ -92,7 +92,8 @@ class TemperatureScaling:
         """Choose T on a validation split and return the object itself.
 
         Args:
-            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``; what looks like probabilities warns.
+            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``. A warning is given if they look like
+                probabilities.
             labels: class indices ``[N]`` or ``[N, d1, ...]``.
             ignore_index: class index of samples that do not count, as in the losses.
 
@@ -100,7 +101,7 @@ class TemperatureScaling:
             ValueError: for no samples, shapes that do not fit, logits that are not finite, or
                 labels that are not integers or are out of range.
         """
-        self._temperature = _best_temperature(*_logits_and_labels(logits, labels, ignore_index))
+        self._temperature = _best_temperature(*_logits_and_labels(logits, labels, ignore_index, 3))
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
@@ -187,7 +188,7 @@ class VectorScaling:
 
         Arguments and errors are those of :meth:`TemperatureScaling.fit`.
         """
-        z, y, dtype = _logits_and_labels(logits, labels, ignore_index)
+        z, y, dtype = _logits_and_labels(logits, labels, ignore_index, 4)
         start = torch.ones_like(z[0]) / _best_temperature(z, y, dtype)
         by_temperature = start, torch.zeros_like(start)
         candidates = [by_temperature, _newton(z, y, start)]
@@ -244,11 +245,11 @@ def _vector(values: ArrayOrTensor, name: str) -> Tensor:
 
 
 def _logits_and_labels(
-    logits: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int
+    logits: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int, frames: int
 ) -> tuple[Tensor, Tensor, torch.dtype]:
     """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU.
 
-    The third value is the type of the scaled logits.
+    The third value is the type of the scaled logits. The caller's caller is so many frames up.
     """
     tensor, indices = samples(logits, labels, ignore_index, "logits")
     z, y = tensor.detach().to("cpu", torch.float64), torch.from_numpy(indices)
@@ -257,7 +258,7 @@ def _logits_and_labels(
         warnings.warn(
             "logits that sum to 1 and are not negative look like probabilities: give the outputs "
             "before the softmax, or the logarithms of the probabilities",
-            stacklevel=3,
+            stacklevel=frames,
         )
     if not torch.isfinite(z - z.gather(1, y[:, None])).all():
         raise ValueError("logits differ by more than float64 can hold")

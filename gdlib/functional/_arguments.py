@@ -226,7 +226,7 @@ _WITHIN: dict[str, Callable[[float], bool]] = {
     "> -inf": lambda x: x > -math.inf,
     "in (0, 1]": lambda x: 0 < x <= 1,
     "in [0, 1]": lambda x: 0 <= x <= 1,
-    "in [0, pi] radians": lambda x: 0 <= x <= math.pi,
+    "in [0, pi] radians": lambda x: 0 <= x <= math.pi + 1e-6,  # float32 rounds π up
 }
 
 
@@ -281,7 +281,8 @@ def check_parameter(
         raise ValueError(
             f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
             f"shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} for each "
-            f"row, and of one for each class give {name}[target]"
+            f"row; for a {name} for each class, give {name}[target], with a valid index where a "
+            "label is ignored"
         )
     check_tensor(name, value, bound)
     return value

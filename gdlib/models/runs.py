@@ -152,7 +152,8 @@ class VmapStack(RunModel):
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
     for small modules. What is not a tensor, such as an activation, is the same in all. It suits
-    neither modules that change their own state, such as batch normalisation, nor dropout.
+    neither batch normalisation nor dropout. A module may change its buffers in place; a tensor that
+    it assigns to one anew is lost in evaluation mode, and an error in training.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.

@@ -796,8 +796,11 @@ class TestMistakenForOneAnother:
         z = 3 * torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
         labels = z.argmax(1).where(torch.arange(60) % 3 > 0, 0)
         for probs in (z.softmax(1), z.double().softmax(1).numpy(), z.bfloat16().softmax(1)):
-            with pytest.warns(UserWarning, match="look like probabilities: give the outputs"):
+            with pytest.warns(
+                UserWarning, match="look like probabilities: give the outputs"
+            ) as given:
                 scaling().fit(probs, labels)
+            assert given[0].filename == __file__
         for logits in (z, z.log_softmax(1), z.abs(), F.one_hot(labels, 3)):
             scaling().fit(logits, labels)  # a warning would be an error
 
@@ -1772,6 +1775,7 @@ class TestArguments:
                 with pytest.raises(ValueError, match=r"margin must be .*in \[0, pi\] radians"):
                     call(margin)
             call(math.pi)
+            call(torch.tensor(math.pi))
 
     def test_a_tensor_where_a_whole_number_is_needed(self) -> None:
         weights = (
@@ -1793,7 +1797,7 @@ class TestArguments:
 
     def test_a_beta_for_each_class(self) -> None:
         z, labels, betas = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]), torch.tensor([0.1, 1, 5])
-        with pytest.raises(ValueError, match=r"of one for each class give beta\[target\]"):
+        with pytest.raises(ValueError, match=r"beta for each class, give beta\[target\], with"):
             gd_cross_entropy(z, labels, beta=betas)
         gd_cross_entropy(z, labels, beta=betas[labels])
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -618,14 +619,18 @@ def test_a_campaign_that_was_interrupted_goes_on_where_it_was(project: Path) -> 
     said, command = project / "said", [sys.executable, "-c", HOLDS_ITS_LOCK, *SNAKEMAKE[3:]]
     with (
         said.open("wb") as file,
-        subprocess.Popen(command, cwd=project, stdout=file, stderr=file) as process,
+        subprocess.Popen(
+            command, cwd=project, stdout=file, stderr=file, start_new_session=True
+        ) as process,
     ):
         try:
             until(lambda: process.poll() is not None or (project / "holds").exists(), 120)
+            assert process.poll() is None, said.read_text()
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)  # the job would sleep for ten minutes
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     assert "broken on purpose" in said.read_text()
     assert "1 of 3 jobs have their result; 2 to run" in said.read_text()
     assert (project / "interrupted").exists(), "it could write a checkpoint"
