@@ -58,7 +58,7 @@ class RunModel(nn.Module):
 
     def _kinds(self) -> list[str]:
         """Name the kinds of layers, each once, for a checkpoint to compare."""
-        return list(dict.fromkeys(type(layer).__name__ for layer in self.modules()))
+        return _layers(self)
 
     def _runs_of_batch(self, inputs: Tensor) -> int:
         """Return R / S, the number of runs that share a batch of inputs ``[S, N, ...]``."""
@@ -222,7 +222,7 @@ class VmapStack(RunModel):
             ) from error
 
     def _kinds(self) -> list[str]:
-        return list(dict.fromkeys(type(layer).__name__ for layer in self._form[0].modules()))
+        return _layers(self._form[0])
 
     def forward(self, inputs: Tensor) -> Outputs:
         """Compute outputs ``[R, N, C]`` for inputs ``[S, N, ...]`` (S divides R)."""
@@ -253,6 +253,10 @@ class VmapStack(RunModel):
         except RuntimeError as error:
             error.add_note("A ModuleStack can compute what torch.func.vmap cannot.")
             raise
+
+
+def _layers(module: nn.Module) -> list[str]:
+    return list(dict.fromkeys(type(layer).__name__ for layer in module.modules()))
 
 
 def _described(module: nn.Module) -> dict[str, object]:
