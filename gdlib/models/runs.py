@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import io
-import marshal
-import pickle
-import types
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -16,10 +12,8 @@ from torch import Tensor, nn
 
 Outputs = Tensor | tuple[Tensor, ...]
 
-
-_OF_A_MODE = ("training", "_compiled_call_impl", "_is_torch_compile")
-_HOOKS = [name for name in vars(nn.Module()) if "_hooks" in name]
-"""Dictionaries of every module."""
+_OF_EVERY_MODULE = {*vars(nn.Module()), "_compiled_call_impl", "_is_torch_compile"}
+"""Attributes in which modules of one kind may differ."""
 
 
 class RunModel(nn.Module):
@@ -151,17 +145,18 @@ class VmapStack(RunModel):
     """R modules of one kind and shape, which ``torch.func.vmap`` computes at once.
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
-    for small modules. What is not a tensor, such as an activation, is the same in all. It suits
-    neither batch normalisation nor dropout. A module may change its buffers in place; a tensor that
-    it assigns to one anew is lost in evaluation mode, and an error in training.
+    for small modules. What is not a tensor, such as an activation, is the same in all, and hooks
+    are those of the first. It suits neither batch normalisation nor dropout. A module may change
+    its buffers in place; a tensor that it assigns to one anew is lost in evaluation mode, and an
+    error in training.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
     Raises:
-        ValueError: for no module, for modules that differ in kind, shape, type or any attribute
-            that is neither a parameter nor a buffer, and for batch normalisation, dropout and
-            embeddings with a ``padding_idx``.
+        ValueError: for no module, for modules that differ in kind, shape, type or any attribute, or
+            have one that cannot be compared, such as a list of layers, and for batch normalisation,
+            dropout and embeddings with a ``padding_idx``.
 
     Example:
         >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
@@ -186,14 +181,14 @@ class VmapStack(RunModel):
                     f"{type(layer).__name__} with a padding_idx needs a ModuleStack: with "
                     "torch.func.vmap, the padding vector has a gradient in all runs but the first"
                 )
-        first = _described(copies[0])
-        for other in map(_described, copies[1:]):
+        first = _settings(copies[0])
+        for other in map(_settings, copies[1:]):
             for name in first | other:
-                if first.get(name) != other.get(name):
+                if not _are_equal(first.get(name), other.get(name)):
                     raise ValueError(
                         "modules must be of one kind and shape, or go into a ModuleStack; they "
-                        f"differ in {name!r}, which would be that of the first, or cannot be "
-                        "compared in it"
+                        f"differ in {name!r}, or it cannot be compared, and all would have that of "
+                        "the first"
                     )
         try:
             stacked, constant = torch.func.stack_module_state(copies)
@@ -259,61 +254,31 @@ def _layers(module: nn.Module) -> list[str]:
     return list(dict.fromkeys(type(layer).__name__ for layer in module.modules()))
 
 
-def _described(module: nn.Module) -> dict[str, object]:
-    """Name the layers and what shapes them besides their tensors, in values that can be compared.
+def _settings(module: nn.Module) -> dict[str, object]:
+    """Name what shapes a module besides its values: kinds of layers, types of tensors, attributes.
 
-    What cannot be written down, such as a weak reference, is only equal to itself.
+    A compiled module is shaped by the one in it.
     """
-    known = dict(module.named_modules(remove_duplicate=False))
-    known |= dict(module.named_parameters()) | dict(module.named_buffers())
-    names = {id(one): name for name, one in known.items()}
-    described: dict[str, object] = {}
+    settings: dict[str, object] = {
+        name: one.dtype for name, one in [*module.named_parameters(), *module.named_buffers()]
+    }
     for place, layer in module.named_modules():
-        described[place or "the module"] = type(layer)
-        if type(layer).__module__.startswith("torch._dynamo"):  # compiled; the layer is in it
-            continue
-        for name, value in vars(layer).items():
-            if name in _OF_A_MODE:
-                continue
-            if name in ("_parameters", "_buffers", "_modules"):
-                held = ((one, there) for one, there in value.items() if there is not None)
-                value = [(one, getattr(there, "dtype", None)) for one, there in held]
-            elif name in _HOOKS:
-                value = list(value.values())  # their keys are counted on
-            content = io.BytesIO()
-            try:
-                _Writer(content, names).dump(value)
-                described[f"{place}.{name}".removeprefix(".")] = content.getvalue()
-            except Exception:  # whatever an object's own code raises
-                described[f"{place}.{name}".removeprefix(".")] = id(value)
-    return described
+        settings[place or "the module"] = type(layer)
+        if not type(layer).__module__.startswith("torch._dynamo"):
+            for name, value in vars(layer).items():
+                if name not in _OF_EVERY_MODULE:
+                    settings[f"{place}.{name}".removeprefix(".")] = value
+    return settings
 
 
-class _Writer(pickle.Pickler):
-    """Write an attribute of a layer: layers and tensors of the module by name, all else by value.
-
-    Args:
-        file: to write to.
-        names: of the layers and tensors, by their identities.
-    """
-
-    def __init__(self, file: io.BytesIO, names: dict[int, str]) -> None:
-        super().__init__(file)
-        self.fast = True  # or equal values could be written in two ways
-        self.names = names
-
-    def persistent_id(self, obj: object) -> str | None:
-        return self.names.get(id(obj))
-
-    def reducer_override(self, obj: object) -> Any:
-        if isinstance(obj, Tensor):
-            values = obj.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            return list, ([str(obj.dtype), list(obj.shape), values.numpy().tobytes()],)
-        if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__:  # a lambda, or local
-            cells = [cell.cell_contents for cell in obj.__closure__ or ()]
-            parts = [marshal.dumps(obj.__code__, 2), obj.__defaults__, obj.__kwdefaults__, cells]
-            return list, ([*parts, vars(obj), id(obj.__globals__)],)
-        return NotImplemented
+def _are_equal(one: object, other: object) -> bool:
+    """Compare two attributes; those that cannot be compared are not equal."""
+    try:
+        if isinstance(one, Tensor) and isinstance(other, Tensor):
+            return torch.equal(one, other)
+        return one is other or bool(one == other)
+    except Exception:  # whatever an object's own code raises
+        return False
 
 
 def _check_outputs(outputs: object) -> None:
