@@ -26,13 +26,13 @@ Reduction = Literal["none", "mean", "sum"]
 Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]", "in [0, 1]", "in [0, pi] radians"]
 """The values that a hyperparameter may take; all must be finite."""
 
-_COMPUTE_DTYPE = {
+COMPUTE_DTYPE = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float32: torch.float32,
     torch.float64: torch.float64,
 }
-FLOATING = tuple(_COMPUTE_DTYPE)
+FLOATING = tuple(COMPUTE_DTYPE)
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -335,7 +335,7 @@ def compute_in(input: Tensor, name: str = "input") -> tuple[Tensor, torch.dtype]
 
     The latter is the type of the input, or under autocast that of the computation.
     """
-    compute = _COMPUTE_DTYPE.get(input.dtype)
+    compute = COMPUTE_DTYPE.get(input.dtype)
     if compute is None:
         raise ValueError(
             f"{name} must be of type float16, bfloat16, float32 or float64, got {input.dtype}; "

@@ -211,12 +211,10 @@ def widened_by_blocks(logits: Tensor, target: Tensor) -> bool:
     factor of a GradScaler is applied.
     """
     return (
-        type(target) is Tensor
-        and type(logits) is Tensor
+        type(target) is type(logits) is Tensor
         and logits.dtype is torch.bfloat16
         and readable(logits)
         and logits.ndim > 1
-        and target.ndim == logits.ndim - 1
         and logits.shape[1] >= _FEW_CLASSES
     )
 

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from gdlib.functional._arguments import (
     Reduction,
-    broadcasts,
-    check_not_meta,
     check_number,
     compute_in,
     extremes,
@@ -56,10 +54,9 @@ def center_loss(
         2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
     batch = _of_centers(features, target, centers, weight, ignore_index, reduction)
-    values, result_dtype = compute_in(features, "features")
-    values = batch.of_counted(values, -1)
+    values = batch.of_counted(features.to(batch.dtype), -1)
     distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
-    return batch.reduce_samples(distances, weighted=False).to(result_dtype)
+    return batch.reduce_samples(distances, weighted=False).to(batch.result_dtype)
 
 
 @torch.no_grad()
@@ -156,19 +153,11 @@ def gaussian_mixture_cross_entropy(
         )
     margin = batch.parameter("margin", margin, ">= 0")
     likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, ">= 0")
-    values = batch.values
-    if half_log_determinant is None:
-        offset = values.new_zeros(()).expand(values.shape)
-    else:
-        delta = half_log_determinant
-        if not isinstance(delta, Tensor) or not broadcasts(delta.shape, values.shape):
-            given = list(delta.shape) if isinstance(delta, Tensor) else type(delta).__name__
-            raise ValueError(
-                "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
-                f"{list(values.shape)}, or None for unit covariances; got {given}"
-            )
-        check_not_meta("half_log_determinant", delta, values.device)
-        offset = batch.of_counted(delta.to(values).expand(values.shape), batch.dim)
+    values = batch.values(distance)
+    offset: float | Tensor = 0.0
+    if half_log_determinant is not None:
+        wanted = f"the distances, of shape {list(values.shape)}, or None for unit covariances"
+        offset = batch.for_each_logit("half_log_determinant", half_log_determinant, values, wanted)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
     added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
