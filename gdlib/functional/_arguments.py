@@ -168,22 +168,16 @@ def check_weight(weight: object, classes: int | None = None) -> None:
     """Refuse class weights that are not a floating vector with one factor for each class."""
     if weight is None:
         return
+    given = type(weight).__name__
     if isinstance(weight, Tensor):
         check_dense("weight", weight)
-    wanted = "[C]" if classes is None else f"[{classes}]"
-    if not isinstance(weight, Tensor):
-        given = type(weight).__name__
-    elif (
-        weight.ndim != 1
-        or (classes is not None and weight.shape != (classes,))
-        or not weight.is_floating_point()
-    ):
+        fits = weight.ndim == 1 and (classes is None or len(weight) == classes)
+        if fits and weight.is_floating_point():
+            return
         given = f"{weight.dtype} of shape {list(weight.shape)}"
-    else:
-        return
     raise ValueError(
         "weight must be a floating tensor with one factor for each class, "
-        f"shape {wanted}; got {given}"
+        f"shape [{'C' if classes is None else classes}]; got {given}"
     )
 
 
@@ -254,8 +248,10 @@ def _shown(value: Tensor) -> str:
     return f"values from {smallest:g} to {largest:g}"
 
 
-def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
-    """Refuse values that are not real, not finite or outside their bound."""
+def check_hyperparameter(name: str, value: Any, bound: Bound) -> float | Tensor:
+    """Check a number or a tensor of any shape, whose values must be real, finite and in bounds."""
+    if not isinstance(value, Tensor):
+        return check_number(name, value, bound, "a number or a tensor")
     check_dense(name, value)
     if value.is_complex() or value.dtype == torch.bool:
         raise ValueError(f"{name} must be a real tensor, got {value.dtype}")
@@ -267,33 +263,24 @@ def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
             f"{name} must be finite and {bound} everywhere, got {_shown(value)}"
             f"{learnt if value.requires_grad else ''}"
         )
+    return value
 
 
 def check_parameter(
     name: str, value: float | Tensor, bound: Bound, index_shape: torch.Size
 ) -> float | Tensor:
     """Check a number, or a tensor that must broadcast to one value for each sample."""
-    if not isinstance(value, Tensor):
-        return check_hyperparameter(name, value, bound)
-    if value.numel() == 1 and value.ndim > len(index_shape):
-        value = value.reshape(())  # FSDP makes a learnt scalar [1], even with logits [C]
-    if not broadcasts(value.shape, index_shape):
-        raise ValueError(
-            f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
-            f"shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} for each "
-            f"row; for a {name} for each class, give {name}[target], with a valid index where a "
-            "label is ignored"
-        )
-    check_tensor(name, value, bound)
-    return value
-
-
-def check_hyperparameter(name: str, value: Any, bound: Bound) -> float | Tensor:
-    """Check a number or a tensor of any shape."""
-    if not isinstance(value, Tensor):
-        return check_number(name, value, bound, "a number or a tensor")
-    check_tensor(name, value, bound)
-    return value
+    if isinstance(value, Tensor):
+        if value.numel() == 1 and value.ndim > len(index_shape):
+            value = value.reshape(())  # FSDP makes a learnt scalar [1], even with logits [C]
+        if not broadcasts(value.shape, index_shape):
+            raise ValueError(
+                f"{name} of shape {list(value.shape)} does not broadcast to one value for each "
+                f"sample, shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} "
+                f"for each row; for a {name} for each class, give {name}[target], with a valid "
+                "index where a label is ignored"
+            )
+    return check_hyperparameter(name, value, bound)
 
 
 def check_boolean(name: str, value: object) -> None:

@@ -68,15 +68,7 @@ def center_update(
     *,
     ignore_index: int = -100,
 ) -> Tensor:
-    """Update the centres from one batch, as :class:`gdlib.heads.ClassCenters` describes.
-
-    Args:
-        features: as in :func:`center_loss`, as are the next two.
-        target: class indices.
-        centers: the centres; new ones of the same shape and type are returned.
-        rate: in [0, 1].
-        ignore_index: as in :func:`center_loss`.
-    """
+    """Return the centres after one batch, as :class:`gdlib.heads.ClassCenters` describes."""
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     check_number("rate", rate, "in [0, 1]")
     before, _ = compute_in(centers, "centers")  # half precision cannot count to 3,000
