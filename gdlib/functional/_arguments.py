@@ -348,20 +348,15 @@ def without_autocast(layer: Callable[[Tensor], R], features: Tensor, dtype: torc
         return layer(features.to(dtype))
 
 
-def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -> Any:
-    """Shape a value for each sample so that it broadcasts over the classes.
-
-    It takes the type of the logits unless ``dtype`` is given; a number is returned as it is.
-    """
+def over_classes(value: float | Tensor, logits: Tensor) -> float | Tensor:
+    """Shape a value for each sample so that it broadcasts over the classes of the logits."""
     if not isinstance(value, Tensor):
         return value
-    class_dim = min(1, logits.ndim - 1)
-    value = value.to(logits.device, dtype or logits.dtype)
+    dim = min(1, logits.ndim - 1)
+    value = value.to(logits)
     if value.numel() == 1 and value.ndim >= logits.ndim:
         value = value.reshape(())
-    return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(
-        class_dim
-    )
+    return value.expand(logits.shape[:dim] + logits.shape[dim + 1 :]).unsqueeze(dim)
 
 
 def scaled(

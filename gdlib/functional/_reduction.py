@@ -8,6 +8,7 @@ cross-entropy is the softplus of this difference, and no digit of :math:`1 - p_c
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -171,11 +172,12 @@ class Batch:
         """Check as :meth:`check` does, and shape a tensor to broadcast over the classes."""
         return self.over_classes(self.check(name, value, bound))
 
-    def over_classes(self, value: float | Tensor) -> float | Tensor:
-        """Shape what :meth:`check` returned, for each sample, to broadcast over the classes."""
+    def over_classes(self, value: Any, dtype: torch.dtype | None = None) -> Any:
+        """Shape a tensor that :meth:`check` returned to broadcast over the classes."""
         if not isinstance(value, Tensor):
             return value
-        return value.to(self.device, self.dtype).expand(self.index_shape).unsqueeze(self.dim)
+        value = value.to(self.device, dtype or self.dtype)
+        return value.expand(self.index_shape).unsqueeze(self.dim)
 
     def for_each_logit(self, name: str, given: Tensor, values: Tensor, wanted: str) -> Tensor:
         """Check a tensor that must broadcast to the logits; return one number for each of them."""
@@ -259,9 +261,11 @@ class Batch:
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        total = used.sum()  # 0 where no sample counts, or all used weights are 0
-        mean = losses.sum() / total.masked_fill(total == 0, 1.0)
-        return torch.where(total == 0, math.nan, mean)
+        total = used.sum()
+        none = total == 0  # no sample counts, or all used weights are 0
+        if self.weight is None:  # the mask above stops the gradient, which is NaN too
+            return losses.sum() / total.masked_fill(none, math.nan)
+        return (losses.sum() / total.masked_fill(none, 1.0)).masked_fill(none, math.nan)
 
     def scales(self) -> Tensor:
         """Return the factor of each sample's loss in :meth:`reduce`, with the class dimension."""

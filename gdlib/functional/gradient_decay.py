@@ -13,26 +13,11 @@ from gdlib.functional._arguments import (
     has_tangent,
     log_add_exp,
     log_number,
-    over_classes,
     scaled,
     tensor_by_keyword,
     widest,
 )
 from gdlib.functional._reduction import Batch
-
-
-def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
-    """Compute J for a β of any size.
-
-    x is the log-sum-exp of the other classes minus the true logit, :math:`r_c - z_c`.
-    """
-    if isinstance(beta, Tensor):
-        wide = widest(x.device)
-        dtype = wide if beta.dtype == wide else x.dtype
-        log_beta = torch.log(over_classes(beta, x, dtype)).to(x.dtype)
-    else:
-        log_beta = log_number(beta, x)
-    return log_add_exp(x, log_beta)  # J = log(e^x + β)
 
 
 @tensor_by_keyword("beta", 2)
@@ -158,4 +143,12 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
-    return batch.reduce(penalty(batch.log_odds_against(batch.values(logits)), beta))
+    """Compute the reduced J, log(e^x + β), for a β of any size."""
+    x = batch.log_odds_against(batch.values(logits))
+    if isinstance(beta, Tensor):
+        wide = widest(x.device)
+        dtype = wide if beta.dtype == wide else x.dtype
+        log_beta = torch.log(batch.over_classes(beta, dtype)).to(x.dtype)
+    else:
+        log_beta = log_number(beta, x)
+    return batch.reduce(log_add_exp(x, log_beta))

@@ -430,14 +430,7 @@ def fused_gd_cross_entropy(
     learnt = any(one.requires_grad or has_tangent(one) for one in watched)
     if learnt or is_transformed() or type(input) not in PLAIN or has_tangent(input):
         return eager(input)
-    batch = Batch.of_shape(
-        input.shape,
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction)
     batch.check("beta", beta, "> 0")
     batch.check("temperature", temperature, "> 0")
     kernel = _Kernel(batch, beta, temperature, int(ignore_index))
