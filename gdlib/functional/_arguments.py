@@ -7,6 +7,7 @@ created and when an attribute is set.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -119,7 +120,6 @@ def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> N
 
 def tensor_by_keyword(
     name: str,
-    place: int,
     instead: str = "class weights, which PyTorch's cross-entropy takes in this position, are "
     "weight=...",
     how: str = "a tensor as {name} must be given by keyword, {name}=...",
@@ -128,12 +128,13 @@ def tensor_by_keyword(
 
     Args:
         name: name of the argument.
-        place: position of the argument, counted from 0.
         instead: what the tensor may have been meant for, and how to give that.
         how: how to give a tensor as this argument, or what to give.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        place = list(inspect.signature(function).parameters).index(name)
+
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if len(args) > place and isinstance(args[place], Tensor):

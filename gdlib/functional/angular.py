@@ -73,7 +73,7 @@ def arccos(cosine: Tensor) -> Tensor:
     return angle + (exact - angle.detach())
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def arcface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -132,7 +132,7 @@ def arcface_cross_entropy(
     return batch.reduce(softplus(batch.log_odds_against(logits, scaled(moved, scale))))
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def cosface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -181,7 +181,7 @@ def cosface_cross_entropy(
     return batch.reduce(softplus(batch.log_odds_against(logits) + scale * margin))
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def sphereface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -299,7 +299,7 @@ def l_softmax_cross_entropy(
     return batch.reduce(softplus(batch.log_odds_against(values, changed)))
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def adacos_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -450,7 +450,7 @@ def check_scale_bounds(minimum_scale: float | None, maximum_scale: float | None)
             )
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def arcgrad_cross_entropy(
     cosine: Tensor,
     target: Tensor,

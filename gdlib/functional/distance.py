@@ -55,7 +55,8 @@ def center_loss(
     """
     batch = _of_centers(features, target, centers, weight, ignore_index, reduction)
     values = batch.of_counted(features.to(batch.dtype), -1)
-    distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
+    own = centers.to(values).take_along_dim(batch.index.unsqueeze(-1), -2)
+    distances = (values - own).square().sum(-1) / 2
     return batch.reduce_samples(distances, weighted=False).to(batch.result_dtype)
 
 
@@ -72,17 +73,15 @@ def center_update(
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     check_number("rate", rate, "in [0, 1]")
     before, _ = compute_in(centers, "centers")  # half precision cannot count to 3,000
-    towards = torch.where(
-        batch.valid.unsqueeze(-1), features.to(before) - _of_class(before, batch.index), 0.0
-    )
-    moved = torch.zeros_like(before).scatter_add(
-        -2, batch.index.unsqueeze(-1).expand_as(towards), towards
-    )
+    index = batch.index.unsqueeze(-1)
+    towards = features.to(before) - before.take_along_dim(index, -2)
+    towards = torch.where(batch.valid.unsqueeze(-1), towards, 0.0)
+    moved = torch.zeros_like(before).scatter_add(-2, index.expand_as(towards), towards)
     count = before.new_zeros(before.shape[:-1]).scatter_add(-1, batch.index, batch.valid.to(before))
     return (before + rate * moved / (1 + count).unsqueeze(-1)).to(centers.dtype)
 
 
-@tensor_by_keyword("margin", 2)
+@tensor_by_keyword("margin")
 def gaussian_mixture_cross_entropy(
     distance: Tensor,
     target: Tensor,
@@ -156,14 +155,6 @@ def gaussian_mixture_cross_entropy(
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
     losses = softplus(batch.log_odds_against(-values - offset) + added)
     return batch.reduce(losses, of_true=likelihood)
-
-
-def _of_class(centers: Tensor, index: Tensor) -> Tensor:
-    """Select the centre of every sample's class.
-
-    The result is ``[..., N, D]``, for centres ``[..., C, D]`` and indices ``[..., N]``.
-    """
-    return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 
 def _of_centers(

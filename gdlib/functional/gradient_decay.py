@@ -20,7 +20,7 @@ from gdlib.functional._arguments import (
 from gdlib.functional._reduction import Batch
 
 
-@tensor_by_keyword("beta", 2)
+@tensor_by_keyword("beta")
 def gd_cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -36,7 +36,7 @@ _SHARE_OF_WEIGHT = 8
 """A block may be as large as the weight divided by this; each block reads the weight again."""
 
 
-@tensor_by_keyword("beta", 3, "the bias of the layer is linear_bias=...")
+@tensor_by_keyword("beta", "the bias of the layer is linear_bias=...")
 def linear_gd_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,

@@ -20,7 +20,7 @@ Divergence = Literal["symmetric", "q_u", "u_q"]
 """How LM compares the wrong classes with a uniform distribution."""
 
 
-@tensor_by_keyword("margin", 2)
+@tensor_by_keyword("margin")
 def soft_margin_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -67,7 +67,7 @@ def soft_margin_cross_entropy(
     return batch.reduce(softplus(batch.log_odds_against(batch.values(input)) + margin))
 
 
-@tensor_by_keyword("gamma", 2)
+@tensor_by_keyword("gamma")
 def focal_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -116,7 +116,7 @@ def focal_cross_entropy(
     return batch.reduce(torch.where(certain, x, focal))
 
 
-@tensor_by_keyword("margin", 2)
+@tensor_by_keyword("margin")
 def multi_class_hinge(
     input: Tensor,
     target: Tensor,
@@ -161,7 +161,7 @@ def multi_class_hinge(
     return batch.reduce(excess.sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
 
 
-@tensor_by_keyword("reg_lambda", 2)
+@tensor_by_keyword("reg_lambda")
 def large_margin_cross_entropy(
     input: Tensor,
     target: Tensor,

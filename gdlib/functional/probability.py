@@ -43,7 +43,7 @@ def _above_one_minus_exp(x: Tensor) -> Tensor:
     return torch.where(x < 0.25, small * small / 2 * series, x - one_minus_exp(x))
 
 
-@tensor_by_keyword("q", 2)
+@tensor_by_keyword("q")
 def generalized_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -91,7 +91,7 @@ def generalized_cross_entropy(
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
 
-@tensor_by_keyword("epsilon", 2)
+@tensor_by_keyword("epsilon")
 def poly1_cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -37,7 +37,7 @@ class ArcFaceLoss(Loss):
     _function = staticmethod(functional.arcface_cross_entropy)
     _checks = {"scale": "> 0", "margin": "in [0, pi] radians"}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor = 64.0,
@@ -68,7 +68,7 @@ class CosFaceLoss(Loss):
     _function = staticmethod(functional.cosface_cross_entropy)
     _checks = {"scale": "> 0", "margin": ">= 0"}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor = 64.0,
@@ -160,7 +160,7 @@ class SphereFaceLoss(AnnealedLoss):
     _function = staticmethod(functional.sphereface_cross_entropy)
     _checks = {"scale": ">= 0", **AnnealedLoss._checks}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor = 1.0,
@@ -204,9 +204,7 @@ class LSoftmaxLoss(AnnealedLoss):
 
     _function = staticmethod(functional.l_softmax_cross_entropy)
 
-    @tensor_by_keyword(
-        "margin", 1, how="{name} must be a whole number; int() makes one of a tensor"
-    )
+    @tensor_by_keyword("margin", how="{name} must be a whole number; int() makes one of a tensor")
     def __init__(
         self,
         margin: int = 4,
@@ -248,7 +246,7 @@ class ArcGradLoss(Loss):
     _function = staticmethod(functional.arcgrad_cross_entropy)
     _checks = {"scale": "> 0"}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor,
