@@ -149,7 +149,7 @@ class Batch:
         return cls.of_shape(shape, rows, target, weight, ignore_index, reduction)
 
     def values(self, input: Tensor) -> Tensor:
-        """Return the logits to compute with: :meth:`of_counted`, in the type to compute in."""
+        """Return the logits in the type to compute in, as :meth:`of_counted` leaves them."""
         return self.of_counted(input.to(self.dtype), self.dim)
 
     def of_counted(self, values: Tensor, dim: int) -> Tensor:
@@ -263,7 +263,7 @@ class Batch:
             return losses.sum()
         total = used.sum()
         none = total == 0  # no sample counts, or all used weights are 0
-        if self.weight is None:  # the mask above stops the gradient, which is NaN too
+        if self.weight is None:  # the mask above stops a gradient of NaN
             return losses.sum() / total.masked_fill(none, math.nan)
         return (losses.sum() / total.masked_fill(none, 1.0)).masked_fill(none, math.nan)
 

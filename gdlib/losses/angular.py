@@ -279,10 +279,10 @@ class AdaCosLoss(Loss):
         classes: C >= 2, as many as the cosines have. For C = 2 the published scale is and stays 0,
             so nothing is learnt.
         dynamic: compute the scale from the batches; False for the fixed scale.
-        minimum_scale: a lower bound, such as 0.98, from which three classes start; None for none.
-        maximum_scale: an upper bound on the magnitude of the scale, by default some fifteen times
-            the largest in common use; None for none. A scale that reaches it on a CPU gives a
-            RuntimeWarning.
+        minimum_scale: a lower bound, such as 0.98, from which three classes start, or None.
+        maximum_scale: an upper bound on the magnitude of the scale, or None; the default is some
+            fifteen times the largest scale in common use. A scale that reaches the bound on a CPU
+            gives a RuntimeWarning.
         runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with its own
             scale; None for one run.
 
