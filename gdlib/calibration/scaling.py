@@ -278,16 +278,16 @@ def _transformed(
     if z.ndim == 0:
         raise ValueError("logits must have a class dimension: shape [C], [N, C] or [N, C, d1, ...]")
     dim = class_dimension(z.ndim, dim)
-    if isinstance(weight, Tensor) and len(weight) != z.shape[dim]:
-        raise ValueError(
-            f"logits must have {len(weight)} classes in dimension {dim}, as in fit, not the shape "
-            f"{list(z.shape)}; use dim to name a different class dimension"
-        )
-    check_finite(z, "logits")
     if isinstance(weight, Tensor) and isinstance(bias, Tensor):
+        if len(weight) != z.shape[dim]:
+            raise ValueError(
+                f"logits must have {len(weight)} classes in dimension {dim}, as in fit, not the "
+                f"shape {list(z.shape)}; use dim to name a different class dimension"
+            )
         shape = [1] * z.ndim
         shape[dim] = len(weight)
         weight, bias = (value.reshape(shape).to(z.device) for value in (weight, bias))
+    check_finite(z, "logits")
     dtype = _result_type(z)
     scaled = (z.to(torch.float64) * weight + bias).to(dtype)
     if not is_transformed() and not torch.isfinite(scaled).all():

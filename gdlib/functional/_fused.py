@@ -349,9 +349,9 @@ def _log_of_sum(total: Tensor, odds: Tensor, beta: float | Tensor) -> Tensor:
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
     """Cut the first dimension, where it holds samples, into blocks that fit in a CPU's cache."""
-    rows = (
-        max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
-    )
+    rows = len(logits)
+    if dim and readable(logits):
+        rows = max(1, _BLOCK * rows // logits.numel())
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 

@@ -131,17 +131,15 @@ class AnnealedLoss(Loss):
         """
         if not callable(self.annealing):
             return self.annealing
-        if not self.training:
-            return self.annealing(int(self.steps))
-        if computes_again():
-            return self.annealing(int(self.steps) - 1)
-        annealing = self.annealing(int(self.steps))
-        update_state(
-            self.steps,
-            self.steps + 1,
-            owner=type(self).__name__,
-            instead="give the annealing as a number",
-        )
+        again = self.training and computes_again()
+        annealing = self.annealing(int(self.steps) - int(again))
+        if self.training and not again:
+            update_state(
+                self.steps,
+                self.steps + 1,
+                owner=type(self).__name__,
+                instead="give the annealing as a number",
+            )
         return annealing
 
 
