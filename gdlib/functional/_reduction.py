@@ -56,10 +56,9 @@ class Batch:
         label_smoothing: float = 0.0,
         *,
         only_indices: str = "",
-        device: torch.device | None = None,
     ) -> None:
         self.dim = dim = _class_dimension(input)
-        self.device = input.device if device is None else device
+        self.device = input.device
         self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
         self.soft = _is_soft(input, target, self.index_shape, only_indices)
         self.classes = classes = input.shape[dim]
@@ -113,12 +112,9 @@ class Batch:
 
         These would have the type and the device of the tensor ``like``.
         """
-        return cls(
-            torch.empty((), dtype=like.dtype, device="meta").expand(shape),
-            *(target, weight, ignore_index, reduction),
-            only_indices="this is a loss of classes",
-            device=like.device,
-        )
+        logits = torch.empty((), dtype=like.dtype, device=like.device).expand(shape)
+        why = "this is a loss of classes"
+        return cls(logits, target, weight, ignore_index, reduction, only_indices=why)
 
     @classmethod
     def of_rows(
