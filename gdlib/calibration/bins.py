@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -155,13 +154,15 @@ def bins_of(
     check_whole(n_bins, "n_bins", 1)
     steps = np.arange(1, n_bins + 1)
     if scheme == "width":
-        upper = _in_precision(steps / n_bins, dtype)
+        # rounded to the type of the values: see gdlib.calibration
+        upper = torch.from_numpy(steps / n_bins).to(dtype).to(torch.float64).numpy()
     elif scheme == "mass":
         order_statistics = -(-steps * values.size // n_bins)  # ⌈i N / B⌉ in whole numbers
         upper = np.unique(np.sort(values)[np.maximum(order_statistics, 1) - 1])
     else:
         raise ValueError(f"scheme must be 'width' or 'mass', not {scheme!r}")
-    index = _bin_of(values, upper)
+    # the first upper edge that is not below; rounding may leave a value just above the last one
+    index = np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
     count = np.bincount(index, minlength=upper.size)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
         confidence, accuracy = (
@@ -171,17 +172,3 @@ def bins_of(
     return CalibrationBins(
         np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy
     )
-
-
-def _bin_of(values: FloatArray, upper: FloatArray) -> IntArray:
-    """Find the first upper edge that is not below the value.
-
-    Rounding may leave a value just above the last one.
-    """
-    return np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
-
-
-def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
-    """Round edges to the type of the values, in float64: see :mod:`gdlib.calibration`."""
-    exact = torch.from_numpy(np.array(edges, dtype=np.float64))
-    return exact.to(dtype).to(torch.float64).numpy()

@@ -95,14 +95,8 @@ def classwise_calibration_error(
         Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
     """
     p, y, dtype = predictions(probs, labels, ignore_index)
-    return float(
-        np.mean(
-            [
-                bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error
-                for c, p_c in enumerate(p.T)
-            ]
-        )
-    )
+    bins = [bins_of(p_c, y == c, n_bins, scheme, dtype) for c, p_c in enumerate(p.T)]
+    return float(np.mean([one.expected_error for one in bins]))
 
 
 def debiased_calibration_error(

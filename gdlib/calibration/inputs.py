@@ -75,19 +75,12 @@ def floating_type(tensor: Tensor) -> torch.dtype:
     return tensor.dtype if tensor.is_floating_point() else torch.float64
 
 
-def like(result: Tensor, given: Any, dtype: torch.dtype | None = None) -> Any:
-    """Give the result the kind of the input (tensor or array), and its type if no other is given.
-
-    The type is float64 for integers.
-    """
+def like(result: Tensor, given: Any) -> Any:
+    """Give the result the kind and the type of the input; the type is float64 for integers."""
     if isinstance(given, Tensor):
-        return result.to(dtype or floating_type(given))
-    if dtype is not None and dtype is not torch.float64:
-        result = result.to(dtype)
+        return result.to(floating_type(given))
     array, given = result.detach().numpy(), np.asarray(given)
-    if dtype is None and given.dtype.kind == "f":
-        return array.astype(given.dtype)
-    return array
+    return array.astype(given.dtype) if given.dtype.kind == "f" else array
 
 
 def check_finite(values: Tensor, name: str) -> None:
@@ -115,18 +108,18 @@ def class_dimension(ndim: int, dim: int | None) -> int:
     return dim % ndim
 
 
-def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) -> Tensor:
+def check_probabilities(p: Tensor, dtype: torch.dtype, dim: int = 1) -> Tensor:
     """Refuse ``p``, float64, unless it holds probabilities over ``dim``, up to rounding in a type.
 
     Return it with 0 where rounding has left less, as it may in ``1 - p``.
     """
     if p.ndim == 0 or p.numel() == 0:
-        raise ValueError(f"{name} must not be empty; its shape is {list(p.shape)}")
-    check_finite(p, name)
+        raise ValueError(f"probs must not be empty; its shape is {list(p.shape)}")
+    check_finite(p, "probs")
     tolerance = max(1e-4, 2 * torch.finfo(dtype).eps)
     if p.min() < -tolerance or p.max() > 1 + tolerance:
         raise ValueError(
-            f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For "
+            f"probs must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For "
             "logits, apply softmax first"
         )
     deviation = (p.sum(dim=dim) - 1).abs().max()
@@ -137,8 +130,8 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) 
         if deviation < 0.02:  # as in bfloat16, which NumPy does not have
             behind += ". If they are rounded, take the softmax of logits.float()"
         raise ValueError(
-            f"{name} must sum to 1 over the classes, dimension {dim}; the largest deviation is "
-            f"{deviation:.6g}{behind}{_of_two_classes(name, p.shape)}"
+            f"probs must sum to 1 over the classes, dimension {dim}; the largest deviation is "
+            f"{deviation:.6g}{behind}{_of_two_classes('probs', p.shape)}"
         )
     return p.clamp(min=0.0) if p.min() < 0 else p
 
@@ -152,7 +145,7 @@ def predictions(
     """
     tensor, y = samples(probs, labels, ignore_index, "probs")
     p = tensor.detach().to("cpu", torch.float64)
-    p = check_probabilities(p, "probs", floating_type(tensor))
+    p = check_probabilities(p, floating_type(tensor))
     return p.numpy(), y, floating_type(tensor)
 
 

@@ -237,7 +237,7 @@ def _link_arguments(
     p, dim = tensor.to(torch.float64), class_dimension(tensor.ndim, dim)
     hidden = is_transformed()  # under torch.func.vmap and the like no value can be read
     if not hidden:
-        p = check_probabilities(p, "probs", floating_type(tensor), dim)
+        p = check_probabilities(p, floating_type(tensor), dim)
     p = p.movedim(dim, -1)
     if isinstance(beta, bool):
         raise ValueError(f"beta must be a number or values that broadcast; got {beta!r}")

@@ -19,7 +19,6 @@ from gdlib.calibration.inputs import (
     class_dimension,
     floating_type,
     is_transformed,
-    like,
     samples,
     to_tensor,
 )
@@ -192,7 +191,7 @@ class VectorScaling:
         start = torch.ones_like(z[0]) / _best_temperature(z, y, dtype)
         by_temperature = start, torch.zeros_like(start)
         candidates = [by_temperature, _newton(z, y, start)]
-        losses = [_nll(_scaled(z, weight, bias).to(dtype), y) for weight, bias in candidates]
+        losses = [_nll((z * weight + bias).to(dtype), y) for weight, bias in candidates]
         self._fitted = candidates[losses.index(min(losses))]  # the first of equals
         return self
 
@@ -271,14 +270,6 @@ def _result_type(logits: Tensor) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
-    """Scale logits, in float64."""
-    weight, bias = (
-        torch.as_tensor(value, dtype=torch.float64, device=z.device) for value in (weight, bias)
-    )
-    return z.to(torch.float64) * weight + bias
-
-
 def _transformed(
     logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float, dim: int | None = None
 ) -> TensorOrArray:
@@ -287,21 +278,21 @@ def _transformed(
     if z.ndim == 0:
         raise ValueError("logits must have a class dimension: shape [C], [N, C] or [N, C, d1, ...]")
     dim = class_dimension(z.ndim, dim)
-    if isinstance(weight, Tensor) and len(weight) != z.shape[dim]:
-        raise ValueError(
-            f"logits must have {len(weight)} classes in dimension {dim}, as in fit, not the shape "
-            f"{list(z.shape)}; use dim to name a different class dimension"
-        )
-    check_finite(z, "logits")
     if isinstance(weight, Tensor) and isinstance(bias, Tensor):
+        if len(weight) != z.shape[dim]:
+            raise ValueError(
+                f"logits must have {len(weight)} classes in dimension {dim}, as in fit, not the "
+                f"shape {list(z.shape)}; use dim to name a different class dimension"
+            )
         shape = [1] * z.ndim
         shape[dim] = len(weight)
-        weight, bias = weight.reshape(shape), bias.reshape(shape)
+        weight, bias = (value.reshape(shape).to(z.device) for value in (weight, bias))
+    check_finite(z, "logits")
     dtype = _result_type(z)
-    scaled = _scaled(z, weight, bias).to(dtype)
+    scaled = (z.to(torch.float64) * weight + bias).to(dtype)
     if not is_transformed() and not torch.isfinite(scaled).all():
         raise ValueError(f"the scaled logits are too large for {dtype}; give the logits in float64")
-    result: TensorOrArray = like(scaled, logits, dtype)
+    result: Any = scaled if isinstance(logits, Tensor) else scaled.detach().numpy()
     return result
 
 
@@ -317,7 +308,7 @@ def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
     temperature = _minimal_temperature(z, y, dtype)
     if not (0 < temperature < math.inf and 0 < 1 / temperature < math.inf):
         return 1.0
-    losses = [_nll(_scaled(z, 1 / t, 0.0).to(dtype), y) for t in (1.0, temperature)]
+    losses = [_nll((z * (1 / t)).to(dtype), y) for t in (1.0, temperature)]
     return temperature if losses[1] < losses[0] else 1.0
 
 

@@ -7,6 +7,7 @@ created and when an attribute is set.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -26,13 +27,13 @@ Reduction = Literal["none", "mean", "sum"]
 Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]", "in [0, 1]", "in [0, pi] radians"]
 """The values that a hyperparameter may take; all must be finite."""
 
-_COMPUTE_DTYPE = {
+COMPUTE_DTYPE = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float32: torch.float32,
     torch.float64: torch.float64,
 }
-FLOATING = tuple(_COMPUTE_DTYPE)
+FLOATING = tuple(COMPUTE_DTYPE)
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -119,7 +120,6 @@ def update_state(state: Tensor, value: Tensor, *, owner: str, instead: str) -> N
 
 def tensor_by_keyword(
     name: str,
-    place: int,
     instead: str = "class weights, which PyTorch's cross-entropy takes in this position, are "
     "weight=...",
     how: str = "a tensor as {name} must be given by keyword, {name}=...",
@@ -128,12 +128,13 @@ def tensor_by_keyword(
 
     Args:
         name: name of the argument.
-        place: position of the argument, counted from 0.
         instead: what the tensor may have been meant for, and how to give that.
         how: how to give a tensor as this argument, or what to give.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        place = list(inspect.signature(function).parameters).index(name)
+
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if len(args) > place and isinstance(args[place], Tensor):
@@ -168,22 +169,16 @@ def check_weight(weight: object, classes: int | None = None) -> None:
     """Refuse class weights that are not a floating vector with one factor for each class."""
     if weight is None:
         return
+    given = type(weight).__name__
     if isinstance(weight, Tensor):
         check_dense("weight", weight)
-    wanted = "[C]" if classes is None else f"[{classes}]"
-    if not isinstance(weight, Tensor):
-        given = type(weight).__name__
-    elif (
-        weight.ndim != 1
-        or (classes is not None and weight.shape != (classes,))
-        or not weight.is_floating_point()
-    ):
+        fits = weight.ndim == 1 and (classes is None or len(weight) == classes)
+        if fits and weight.is_floating_point():
+            return
         given = f"{weight.dtype} of shape {list(weight.shape)}"
-    else:
-        return
     raise ValueError(
         "weight must be a floating tensor with one factor for each class, "
-        f"shape {wanted}; got {given}"
+        f"shape [{'C' if classes is None else classes}]; got {given}"
     )
 
 
@@ -254,8 +249,10 @@ def _shown(value: Tensor) -> str:
     return f"values from {smallest:g} to {largest:g}"
 
 
-def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
-    """Refuse values that are not real, not finite or outside their bound."""
+def check_hyperparameter(name: str, value: Any, bound: Bound) -> float | Tensor:
+    """Check a number or a tensor of any shape, whose values must be real, finite and in bounds."""
+    if not isinstance(value, Tensor):
+        return check_number(name, value, bound, "a number or a tensor")
     check_dense(name, value)
     if value.is_complex() or value.dtype == torch.bool:
         raise ValueError(f"{name} must be a real tensor, got {value.dtype}")
@@ -267,33 +264,24 @@ def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
             f"{name} must be finite and {bound} everywhere, got {_shown(value)}"
             f"{learnt if value.requires_grad else ''}"
         )
+    return value
 
 
 def check_parameter(
     name: str, value: float | Tensor, bound: Bound, index_shape: torch.Size
 ) -> float | Tensor:
     """Check a number, or a tensor that must broadcast to one value for each sample."""
-    if not isinstance(value, Tensor):
-        return check_hyperparameter(name, value, bound)
-    if value.numel() == 1 and value.ndim > len(index_shape):
-        value = value.reshape(())  # FSDP makes a learnt scalar [1], even with logits [C]
-    if not broadcasts(value.shape, index_shape):
-        raise ValueError(
-            f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
-            f"shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} for each "
-            f"row; for a {name} for each class, give {name}[target], with a valid index where a "
-            "label is ignored"
-        )
-    check_tensor(name, value, bound)
-    return value
-
-
-def check_hyperparameter(name: str, value: Any, bound: Bound) -> float | Tensor:
-    """Check a number or a tensor of any shape."""
-    if not isinstance(value, Tensor):
-        return check_number(name, value, bound, "a number or a tensor")
-    check_tensor(name, value, bound)
-    return value
+    if isinstance(value, Tensor):
+        if value.numel() == 1 and value.ndim > len(index_shape):
+            value = value.reshape(())  # FSDP makes a learnt scalar [1], even with logits [C]
+        if not broadcasts(value.shape, index_shape):
+            raise ValueError(
+                f"{name} of shape {list(value.shape)} does not broadcast to one value for each "
+                f"sample, shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} "
+                f"for each row; for a {name} for each class, give {name}[target], with a valid "
+                "index where a label is ignored"
+            )
+    return check_hyperparameter(name, value, bound)
 
 
 def check_boolean(name: str, value: object) -> None:
@@ -335,7 +323,7 @@ def compute_in(input: Tensor, name: str = "input") -> tuple[Tensor, torch.dtype]
 
     The latter is the type of the input, or under autocast that of the computation.
     """
-    compute = _COMPUTE_DTYPE.get(input.dtype)
+    compute = COMPUTE_DTYPE.get(input.dtype)
     if compute is None:
         raise ValueError(
             f"{name} must be of type float16, bfloat16, float32 or float64, got {input.dtype}; "
@@ -361,20 +349,15 @@ def without_autocast(layer: Callable[[Tensor], R], features: Tensor, dtype: torc
         return layer(features.to(dtype))
 
 
-def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -> Any:
-    """Shape a value for each sample so that it broadcasts over the classes.
-
-    It takes the type of the logits unless ``dtype`` is given; a number is returned as it is.
-    """
+def over_classes(value: float | Tensor, logits: Tensor) -> float | Tensor:
+    """Shape a value for each sample so that it broadcasts over the classes of the logits."""
     if not isinstance(value, Tensor):
         return value
-    class_dim = min(1, logits.ndim - 1)
-    value = value.to(logits.device, dtype or logits.dtype)
+    dim = min(1, logits.ndim - 1)
+    value = value.to(logits)
     if value.numel() == 1 and value.ndim >= logits.ndim:
         value = value.reshape(())
-    return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(
-        class_dim
-    )
+    return value.expand(logits.shape[:dim] + logits.shape[dim + 1 :]).unsqueeze(dim)
 
 
 def scaled(

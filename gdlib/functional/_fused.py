@@ -211,12 +211,10 @@ def widened_by_blocks(logits: Tensor, target: Tensor) -> bool:
     factor of a GradScaler is applied.
     """
     return (
-        type(target) is Tensor
-        and type(logits) is Tensor
+        type(target) is type(logits) is Tensor
         and logits.dtype is torch.bfloat16
         and readable(logits)
         and logits.ndim > 1
-        and target.ndim == logits.ndim - 1
         and logits.shape[1] >= _FEW_CLASSES
     )
 
@@ -351,9 +349,9 @@ def _log_of_sum(total: Tensor, odds: Tensor, beta: float | Tensor) -> Tensor:
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
     """Cut the first dimension, where it holds samples, into blocks that fit in a CPU's cache."""
-    rows = (
-        max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
-    )
+    rows = len(logits)
+    if dim and readable(logits):
+        rows = max(1, _BLOCK * rows // logits.numel())
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 

@@ -8,15 +8,18 @@ cross-entropy is the softplus of this difference, and no digit of :math:`1 - p_c
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gdlib.functional._arguments import (
+    COMPUTE_DTYPE,
     FLOATING,
     Bound,
     Reduction,
     autocasts,
+    broadcasts,
     check_dense,
     check_ignore_index,
     check_not_meta,
@@ -24,10 +27,8 @@ from gdlib.functional._arguments import (
     check_parameter,
     check_reduction,
     check_weight,
-    compute_in,
     extremes,
     lowest,
-    over_classes,
     readable,
 )
 
@@ -37,16 +38,12 @@ _SLACK = 0.02
 
 
 class Batch:
-    """The checked arguments of a loss: ``values`` in the type to compute in, target and options.
+    """The checked arguments of a loss: target, options, and the types to compute in and to return.
 
-    Losses of samples keep the class dimension. With class indices it has size 1, for the true
-    class. With class probabilities, which a loss may have a reason to refuse (``only_indices``),
-    and with label smoothing, every class in turn is the true one: the loss is *mixed*.
-    :meth:`of_shape` makes a batch without logits.
-
-    The values of a sample that does not count are set to 0 where one is NaN or infinite, since its
-    product with the sample's gradient of 0 would be NaN; a caller that takes care of this itself
-    takes them as they are (``cleaned=False``).
+    The logits are checked, and not kept. Losses of samples keep the class dimension. With class
+    indices it has size 1, for the true class. With class probabilities, which a loss may have a
+    reason to refuse (``only_indices``), and with label smoothing, every class in turn is the true
+    one: the loss is *mixed*.
     """
 
     def __init__(
@@ -59,11 +56,9 @@ class Batch:
         label_smoothing: float = 0.0,
         *,
         only_indices: str = "",
-        device: torch.device | None = None,
-        cleaned: bool = True,
     ) -> None:
         self.dim = dim = _class_dimension(input)
-        self.device = input.device if device is None else device
+        self.device = input.device
         self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
         self.soft = _is_soft(input, target, self.index_shape, only_indices)
         self.classes = classes = input.shape[dim]
@@ -83,7 +78,8 @@ class Batch:
                 "ignore_index needs class indices; with class probabilities give a sample that "
                 "should not count a row of zeros"
             )
-        self.values, self.result_dtype = compute_in(input)
+        self.dtype = COMPUTE_DTYPE[input.dtype]
+        self.result_dtype = self.dtype if autocasts(self.device.type) else input.dtype
         self.target, self.weight = target, weight
         self.reduction, self.smoothing = reduction, label_smoothing
         self.mixed = self.soft or label_smoothing > 0
@@ -101,8 +97,6 @@ class Batch:
                     f"class index {outside[0].item()} lies outside [0, {classes}): input has "
                     f"{classes} classes; mark samples that should not count with ignore_index"
                 )
-        if cleaned:
-            self.values = self.of_counted(self.values, dim)
 
     @classmethod
     def of_shape(
@@ -118,17 +112,9 @@ class Batch:
 
         These would have the type and the device of the tensor ``like``.
         """
-        logits = torch.empty((), dtype=like.dtype, device="meta").expand(shape)
+        logits = torch.empty((), dtype=like.dtype, device=like.device).expand(shape)
         why = "this is a loss of classes"
-        batch = cls(
-            *(logits, target, weight, ignore_index, reduction),
-            only_indices=why,
-            device=like.device,
-            cleaned=False,
-        )
-        if autocasts(like.device.type):
-            batch.result_dtype = batch.values.dtype
-        return batch
+        return cls(logits, target, weight, ignore_index, reduction, only_indices=why)
 
     @classmethod
     def of_rows(
@@ -158,15 +144,15 @@ class Batch:
         shape = (rows.shape[0], rows.shape[-1] if classes is None else classes, *target.shape[1:])
         return cls.of_shape(shape, rows, target, weight, ignore_index, reduction)
 
-    def take_logits(self) -> Tensor:
-        """Hand over the logits, and no longer hold any of their memory."""
-        values, self.values = self.values, self.values.new_empty(0)
-        return values
+    def values(self, input: Tensor) -> Tensor:
+        """Return the logits in the type to compute in, as :meth:`of_counted` leaves them."""
+        return self.of_counted(input.to(self.dtype), self.dim)
 
     def of_counted(self, values: Tensor, dim: int) -> Tensor:
         """Set the samples that do not count to 0, if they hold NaN or infinity.
 
-        Where values cannot be read, set them in any case.
+        The product with their gradient of 0 would be NaN. Where values cannot be read, set them in
+        any case.
         """
         if readable(values) and (self.valid.all() or values.detach().sum().isfinite()):
             return values
@@ -180,7 +166,22 @@ class Batch:
 
     def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
         """Check as :meth:`check` does, and shape a tensor to broadcast over the classes."""
-        return over_classes(self.check(name, value, bound), self.values)
+        return self.over_classes(self.check(name, value, bound))
+
+    def over_classes(self, value: Any, dtype: torch.dtype | None = None) -> Any:
+        """Shape a tensor that :meth:`check` returned to broadcast over the classes."""
+        if not isinstance(value, Tensor):
+            return value
+        value = value.to(self.device, dtype or self.dtype)
+        return value.expand(self.index_shape).unsqueeze(self.dim)
+
+    def for_each_logit(self, name: str, given: Tensor, values: Tensor, wanted: str) -> Tensor:
+        """Check a tensor that must broadcast to the logits; return one number for each of them."""
+        if not isinstance(given, Tensor) or not broadcasts(given.shape, values.shape):
+            got = list(given.shape) if isinstance(given, Tensor) else type(given).__name__
+            raise ValueError(f"{name} must be a tensor that broadcasts to {wanted}; got {got}")
+        check_not_meta(name, given, self.device)
+        return self.of_counted(given.to(values).expand(values.shape), self.dim)
 
     def true(self, values: Tensor) -> Tensor:
         """Select the true class; the identity where every class in turn is the true one."""
@@ -206,19 +207,22 @@ class Batch:
         The second result is how much more the true class has, or None if the target holds
         probabilities.
         """
-        weight = self.values.new_ones(1) if self.weight is None else self.weight.to(self.values)
+        if self.weight is None:
+            weight = self.valid.new_ones(1, dtype=self.dtype)
+        else:
+            weight = self.weight.to(self.device, self.dtype)
         of_true = weight.expand(self.classes)
         behind = len(self.index_shape) - self.dim
         weight = weight.reshape([1] * self.dim + [-1] + [1] * behind)
         spread = weight * (self.smoothing / self.classes)
         rest = 1 - self.smoothing
         if self.soft:
-            return spread + self.target.to(self.values) * rest * weight, None
+            return spread + self.target.to(self.dtype) * rest * weight, None
         return spread, rest * of_true[self.true_class]
 
     def used(self) -> Tensor:
         """Return the weight of each sample in the divisor of the mean, 0 if it does not count."""
-        valid = self.valid.to(self.values.dtype)
+        valid = self.valid.to(self.dtype)
         if self.soft or self.weight is None:
             return valid
         return self.weight.to(valid)[self.index] * valid
@@ -245,27 +249,27 @@ class Batch:
 
         The mean of nothing is NaN, as in PyTorch, and has the gradient 0.
         """
-        used = self.used().to(losses)
-        if not weighted:
-            losses = losses * used if self.weight is None else shared(used, losses)
+        used = self.used()
+        if self.weight is not None and not weighted:
+            losses = shared(used, losses)
         losses = torch.where(self.valid, losses, 0.0)
         if self.reduction == "none":
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        if self.weight is None:
-            return losses.sum() / _divisor(used)
-        total = used.sum()  # also 0 where all used weights are 0
-        mean = losses.sum() / total.masked_fill(total == 0, 1.0)
-        return torch.where(total == 0, math.nan, mean)
+        total = used.sum()
+        none = total == 0  # no sample counts, or all used weights are 0
+        if self.weight is None:  # the mask above stops a gradient of NaN
+            return losses.sum() / total.masked_fill(none, math.nan)
+        return (losses.sum() / total.masked_fill(none, 1.0)).masked_fill(none, math.nan)
 
     def scales(self) -> Tensor:
         """Return the factor of each sample's loss in :meth:`reduce`, with the class dimension."""
         used = self.used()
         scales = self.valid.to(used) if self.mixed else used
         if self.reduction == "mean":
-            counted = self.valid if self.weight is None else self.valid & (used.sum() != 0)
-            scales = torch.where(counted, scales / _divisor(used), 0.0)
+            total = used.sum()
+            scales = torch.where(self.valid & (total != 0), scales / total, 0.0)
         return scales.unsqueeze(self.dim)
 
 
@@ -309,12 +313,6 @@ def _rows_that_count(target: Tensor, dim: int) -> Tensor:
                 "by their sum"
             )
     return counted
-
-
-def _divisor(used: Tensor) -> Tensor:
-    """Return the divisor of the mean; NaN instead of 0, so that the mean of nothing is not inf."""
-    total = used.sum()
-    return total.masked_fill(total == 0, math.nan)
 
 
 def _class_dimension(input: Tensor) -> int:

@@ -19,12 +19,10 @@ from torch import Tensor
 from gdlib.functional._arguments import (
     FLOATING,
     Reduction,
-    broadcasts,
     check_hyperparameter,
     check_not_meta,
     check_number,
     check_whole,
-    compute_in,
     readable,
     scaled,
     softplus,
@@ -75,7 +73,7 @@ def arccos(cosine: Tensor) -> Tensor:
     return angle + (exact - angle.detach())
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def arcface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -121,19 +119,20 @@ def arcface_cross_entropy(
     References:
         *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
     """
-    batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
+    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
+    values = _cosines(batch, cosine)
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, "in [0, pi] radians")
-    true = batch.true(batch.values)
+    true = batch.true(values)
     angle = arccos(true)
     moved = torch.cos(angle + margin)
     sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
     moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
-    logits = scaled(batch.values, scale)
+    logits = scaled(values, scale)
     return batch.reduce(softplus(batch.log_odds_against(logits, scaled(moved, scale))))
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def cosface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -178,11 +177,11 @@ def cosface_cross_entropy(
     batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, ">= 0")
-    logits = scaled(batch.values, scale)
+    logits = scaled(batch.values(cosine), scale)
     return batch.reduce(softplus(batch.log_odds_against(logits) + scale * margin))
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def sphereface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -233,10 +232,11 @@ def sphereface_cross_entropy(
     """
     check_whole("margin", margin, 1)
     check_number("annealing", annealing, ">= 0")
-    batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
+    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
+    values = _cosines(batch, cosine)
     scale = batch.parameter("scale", scale, ">= 0")
-    true = scaled(_annealed(batch.true(batch.values), margin, annealing), scale)
-    return batch.reduce(softplus(batch.log_odds_against(scaled(batch.values, scale), true)))
+    true = scaled(_annealed(batch.true(values), margin, annealing), scale)
+    return batch.reduce(softplus(batch.log_odds_against(scaled(values, scale), true)))
 
 
 def l_softmax_cross_entropy(
@@ -290,24 +290,16 @@ def l_softmax_cross_entropy(
     check_whole("margin", margin, 1)
     check_number("annealing", annealing, ">= 0")
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
-    if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
-        given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
-        raise ValueError(
-            f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; "
-            f"got {given}"
-        )
-    check_not_meta("norms", norms, input.device)
-    norms = batch.of_counted(norms.to(batch.values).expand(input.shape), batch.dim)
-    lengths = batch.true(norms)
-    _check_norms(batch, lengths)
-    true_cosine = torch.where(
-        lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
-    )
-    true = lengths * _annealed(true_cosine, margin, annealing)
-    return batch.reduce(softplus(batch.log_odds_against(batch.values, true)))
+    values = batch.values(input)
+    norms = batch.for_each_logit("norms", norms, values, f"input of shape {list(input.shape)}")
+    true, lengths = batch.true(values), batch.true(norms)
+    _check_norms(batch, true, lengths)
+    cosine = torch.where(lengths > 0, true / torch.where(lengths > 0, lengths, 1.0), 0.0)
+    changed = lengths * _annealed(cosine, margin, annealing)
+    return batch.reduce(softplus(batch.log_odds_against(values, changed)))
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def adacos_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -347,12 +339,11 @@ def adacos_cross_entropy(
     if scale is None:
         scale = fixed_scale(max(2, batch.classes))
     scale = batch.parameter("scale", scale, "> -inf")
-    return batch.reduce(softplus(batch.log_odds_against(scaled(batch.values, scale))))
+    return batch.reduce(softplus(batch.log_odds_against(scaled(batch.values(cosine), scale))))
 
 
 def fixed_scale(classes: int) -> float:
     """Return the scale of fixed AdaCos, from which the dynamic one starts; 0 for two classes."""
-    check_whole("classes", classes, 2)
     return math.sqrt(2) * math.log(classes - 1)
 
 
@@ -411,7 +402,7 @@ def adacos_scale(
     """
     check_scale_bounds(minimum_scale, maximum_scale)
     batch = Batch.of_rows("cosines", cosine, target, ignore_index=ignore_index)
-    values, _ = compute_in(cosine, "cosine")
+    values = cosine.to(batch.dtype)
     if isinstance(scale, Tensor):
         check_not_meta("scale", scale, cosine.device)
     else:
@@ -459,7 +450,7 @@ def check_scale_bounds(minimum_scale: float | None, maximum_scale: float | None)
             )
 
 
-@tensor_by_keyword("scale", 2)
+@tensor_by_keyword("scale")
 def arcgrad_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -494,9 +485,10 @@ def arcgrad_cross_entropy(
     References:
         *ArcGrad*, eq. 11 and 19.
     """
-    batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
+    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
+    values = _cosines(batch, cosine)
     scale = batch.parameter("scale", scale, "> 0")
-    return batch.reduce(softplus(batch.log_odds_against(scaled_angles(batch.values, scale))))
+    return batch.reduce(softplus(batch.log_odds_against(scaled_angles(values, scale))))
 
 
 def scaled_angles(cosine: Tensor, scale: float | Tensor) -> Tensor:
@@ -550,31 +542,24 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
     return (1 + w) / gap
 
 
-def _of_cosines(
-    cosine: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: Reduction,
-    label_smoothing: float,
-) -> Batch:
-    """Check the arguments of a loss on angles; logits in place of cosines have no angle."""
-    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
-    if readable(batch.values) and batch.values.numel() and batch.values.amax() > _LARGEST:
-        largest = batch.values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
+def _cosines(batch: Batch, cosine: Tensor) -> Tensor:
+    """Return the cosines to compute with; refuse logits in their place, which have no angle."""
+    values = batch.values(cosine)
+    if readable(values) and values.numel() and values.amax() > _LARGEST:
+        largest = values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
         if largest > _LARGEST:
             raise ValueError(
                 f"cosines must lie in [-1, 1], got {largest:.4g}; "
                 "gdlib.heads.CosineLinear makes them, in place of logits"
             )
-    return batch
+    return values
 
 
-def _check_norms(batch: Batch, norms: Tensor) -> None:
+def _check_norms(batch: Batch, logits: Tensor, norms: Tensor) -> None:
     """Refuse what cannot be the norms of the true classes' logits, where values can be read."""
     if not readable(norms) or not norms.numel():
         return
-    wrong = (norms < 0) | (batch.true(batch.values) > _LARGEST * norms)  # far below is a mask
+    wrong = (norms < 0) | (logits > _LARGEST * norms)  # far below is a mask
     if bool((wrong & batch.valid.unsqueeze(batch.dim)).any()):
         raise ValueError(
             "norms must be >= 0 and no smaller than the logits, which are norms times cosines; "

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from gdlib.functional._arguments import (
     Reduction,
-    broadcasts,
-    check_not_meta,
     check_number,
     compute_in,
     extremes,
@@ -56,10 +54,10 @@ def center_loss(
         2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
     batch = _of_centers(features, target, centers, weight, ignore_index, reduction)
-    values, result_dtype = compute_in(features, "features")
-    values = batch.of_counted(values, -1)
-    distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
-    return batch.reduce_samples(distances, weighted=False).to(result_dtype)
+    values = batch.of_counted(features.to(batch.dtype), -1)
+    own = centers.to(values).take_along_dim(batch.index.unsqueeze(-1), -2)
+    distances = (values - own).square().sum(-1) / 2
+    return batch.reduce_samples(distances, weighted=False).to(batch.result_dtype)
 
 
 @torch.no_grad()
@@ -71,29 +69,19 @@ def center_update(
     *,
     ignore_index: int = -100,
 ) -> Tensor:
-    """Update the centres from one batch, as :class:`gdlib.heads.ClassCenters` describes.
-
-    Args:
-        features: as in :func:`center_loss`, as are the next two.
-        target: class indices.
-        centers: the centres; new ones of the same shape and type are returned.
-        rate: in [0, 1].
-        ignore_index: as in :func:`center_loss`.
-    """
+    """Return the centres after one batch, as :class:`gdlib.heads.ClassCenters` describes."""
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     check_number("rate", rate, "in [0, 1]")
     before, _ = compute_in(centers, "centers")  # half precision cannot count to 3,000
-    towards = torch.where(
-        batch.valid.unsqueeze(-1), features.to(before) - _of_class(before, batch.index), 0.0
-    )
-    moved = torch.zeros_like(before).scatter_add(
-        -2, batch.index.unsqueeze(-1).expand_as(towards), towards
-    )
+    index = batch.index.unsqueeze(-1)
+    towards = features.to(before) - before.take_along_dim(index, -2)
+    towards = torch.where(batch.valid.unsqueeze(-1), towards, 0.0)
+    moved = torch.zeros_like(before).scatter_add(-2, index.expand_as(towards), towards)
     count = before.new_zeros(before.shape[:-1]).scatter_add(-1, batch.index, batch.valid.to(before))
     return (before + rate * moved / (1 + count).unsqueeze(-1)).to(centers.dtype)
 
 
-@tensor_by_keyword("margin", 2)
+@tensor_by_keyword("margin")
 def gaussian_mixture_cross_entropy(
     distance: Tensor,
     target: Tensor,
@@ -156,33 +144,17 @@ def gaussian_mixture_cross_entropy(
         )
     margin = batch.parameter("margin", margin, ">= 0")
     likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, ">= 0")
-    values = batch.values
-    if half_log_determinant is None:
-        offset = values.new_zeros(()).expand(values.shape)
-    else:
-        delta = half_log_determinant
-        if not isinstance(delta, Tensor) or not broadcasts(delta.shape, values.shape):
-            given = list(delta.shape) if isinstance(delta, Tensor) else type(delta).__name__
-            raise ValueError(
-                "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
-                f"{list(values.shape)}, or None for unit covariances; got {given}"
-            )
-        check_not_meta("half_log_determinant", delta, values.device)
-        offset = batch.of_counted(delta.to(values).expand(values.shape), batch.dim)
+    values = batch.values(distance)
+    offset: float | Tensor = 0.0
+    if half_log_determinant is not None:
+        wanted = f"the distances, of shape {list(values.shape)}, or None for unit covariances"
+        offset = batch.for_each_logit("half_log_determinant", half_log_determinant, values, wanted)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
     added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
     losses = softplus(batch.log_odds_against(-values - offset) + added)
     return batch.reduce(losses, of_true=likelihood)
-
-
-def _of_class(centers: Tensor, index: Tensor) -> Tensor:
-    """Select the centre of every sample's class.
-
-    The result is ``[..., N, D]``, for centres ``[..., C, D]`` and indices ``[..., N]``.
-    """
-    return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 
 def _of_centers(

@@ -10,11 +10,9 @@ from torch import Tensor
 from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
-    compute_in,
     has_tangent,
     log_add_exp,
     log_number,
-    over_classes,
     scaled,
     tensor_by_keyword,
     widest,
@@ -22,21 +20,7 @@ from gdlib.functional._arguments import (
 from gdlib.functional._reduction import Batch
 
 
-def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
-    """Compute J for a β of any size.
-
-    x is the log-sum-exp of the other classes minus the true logit, :math:`r_c - z_c`.
-    """
-    if isinstance(beta, Tensor):
-        wide = widest(x.device)
-        dtype = wide if beta.dtype == wide else x.dtype
-        log_beta = torch.log(over_classes(beta, x, dtype)).to(x.dtype)
-    else:
-        log_beta = log_number(beta, x)
-    return log_add_exp(x, log_beta)  # J = log(e^x + β)
-
-
-@tensor_by_keyword("beta", 2)
+@tensor_by_keyword("beta")
 def gd_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -132,35 +116,26 @@ def gd_cross_entropy(
             input,
             target,
             beta,
-            lambda logits: _eager(Batch(logits, target, cleaned=False), beta, logits),
+            lambda logits: _eager(Batch(logits, target), beta, logits),
         )
         if loss is not None:
             return loss
-    widened = (
-        not isinstance(beta, Tensor)
-        and not isinstance(temperature, Tensor)
-        and temperature == 1.0
-        and label_smoothing == 0.0
-        and _fused.widened_by_blocks(input, target)
-    )
-    if widened:
-        batch = Batch.of_shape(input.shape, input, target, weight, ignore_index, reduction)
-    else:
-        batch = Batch(
-            input, target, weight, ignore_index, reduction, label_smoothing, cleaned=False
-        )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     beta = batch.check("beta", beta, "> 0")
     temperature = batch.parameter("temperature", temperature, "> 0")
-    logits = input if widened else batch.take_logits()
     if isinstance(temperature, Tensor):
-        logits = scaled(batch.of_counted(logits, batch.dim), temperature, torch.div)
+        logits = scaled(batch.values(input), temperature, torch.div)
     elif temperature != 1.0:
-        logits = logits / temperature
+        logits = input.to(batch.dtype) / temperature
+    elif isinstance(beta, Tensor) or batch.mixed or not _fused.widened_by_blocks(input, target):
+        logits = input.to(batch.dtype)
+    else:
+        logits = input  # bfloat16, widened a block at a time
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
     derived = any(value.requires_grad or has_tangent(value) for value in watched)
     if derived or not _fused.is_fusable(logits, beta):
         return _eager(batch, beta, logits)
-    make = functools.partial(_fused.loss_and_gradient, batch, over_classes(beta, logits))
+    make = functools.partial(_fused.loss_and_gradient, batch, batch.over_classes(beta))
     if not _fused.needs_gradient(logits):
         return make(logits, wants_gradient=False)[0]
     eager = functools.partial(_eager, batch, beta)
@@ -168,5 +143,12 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
-    logits = batch.of_counted(compute_in(logits)[0], batch.dim)
-    return batch.reduce(penalty(batch.log_odds_against(logits), beta))
+    """Compute the reduced J, log(e^x + β), for a β of any size."""
+    x = batch.log_odds_against(batch.values(logits))
+    if isinstance(beta, Tensor):
+        wide = widest(x.device)
+        dtype = wide if beta.dtype == wide else x.dtype
+        log_beta = torch.log(batch.over_classes(beta, dtype)).to(x.dtype)
+    else:
+        log_beta = log_number(beta, x)
+    return batch.reduce(log_add_exp(x, log_beta))

@@ -33,13 +33,11 @@ except ModuleNotFoundError as error:
 from gdlib.functional._arguments import (
     PLAIN,
     Reduction,
-    autocasts,
     has_tangent,
     is_transformed,
 )
 from gdlib.functional._fused import GradientInForward, is_batched, multiply_in_place, needs_gradient
 from gdlib.functional._reduction import Batch
-from gdlib.functional._reduction import _divisor as divisor_of
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
 _FEW = 1024
@@ -317,8 +315,10 @@ class _Kernel:
         batch, beta, temperature = self.batch, self.beta, self.temperature
         samples, classes = logits.shape
         used = batch.used()
-        mean = batch.reduction == "mean"
-        divisor = divisor_of(used) if mean else used.new_ones(())
+        divisor = used.new_ones(())
+        if mean := batch.reduction == "mean":
+            total = used.sum()
+            divisor = total.masked_fill(total == 0, math.nan)  # the mean of nothing
         inverse = 1 / (temperature.double() if isinstance(temperature, Tensor) else temperature)
         log_beta = beta.double().log() if isinstance(beta, Tensor) else math.log(beta)
         numbers = [_for_rows(value, samples, used) for value in (inverse, log_beta)]
@@ -355,7 +355,7 @@ class _Kernel:
         loss = losses if batch.reduction == "none" else losses.sum()
         if mean:
             loss = loss / divisor
-        return loss.to(used.dtype if autocasts(logits.device.type) else logits.dtype), gradient
+        return loss.to(batch.result_dtype), gradient
 
     def multiply(self, gradient: Tensor, factor: Tensor) -> Tensor:
         """Multiply a gradient ``[N, C]`` in place by a number, or by one for each row.
@@ -430,14 +430,7 @@ def fused_gd_cross_entropy(
     learnt = any(one.requires_grad or has_tangent(one) for one in watched)
     if learnt or is_transformed() or type(input) not in PLAIN or has_tangent(input):
         return eager(input)
-    batch = Batch.of_shape(
-        input.shape,
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction)
     batch.check("beta", beta, "> 0")
     batch.check("temperature", temperature, "> 0")
     kernel = _Kernel(batch, beta, temperature, int(ignore_index))

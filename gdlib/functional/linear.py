@@ -15,7 +15,6 @@ from gdlib.functional._arguments import (
     autocasts,
     check_number,
     check_whole,
-    compute_in,
     has_tangent,
     tensor_by_keyword,
     without_autocast,
@@ -37,7 +36,7 @@ _SHARE_OF_WEIGHT = 8
 """A block may be as large as the weight divided by this; each block reads the weight again."""
 
 
-@tensor_by_keyword("beta", 3, "the bias of the layer is linear_bias=...")
+@tensor_by_keyword("beta", "the bias of the layer is linear_bias=...")
 def linear_gd_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -115,11 +114,10 @@ def linear_gd_cross_entropy(
     )
     beta = batch.check("beta", beta, "> 0")
     parts[0] = batch.of_counted(input, 1)
-    values, result_dtype = compute_in(input, "input")
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        parts = [part.to(values) for part in (features, weight, bias) if part is not None]
-        logits = without_autocast(lambda rows: F.linear(rows, *parts[1:]), parts[0], values.dtype)
+        parts = [part.to(batch.dtype) for part in (features, weight, bias) if part is not None]
+        logits = without_autocast(lambda rows: F.linear(rows, *parts[1:]), parts[0], batch.dtype)
         return gd_cross_entropy(
             logits,
             target,
@@ -129,19 +127,14 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if input.shape[0] == 0 or not all(is_fusable(part, beta) for part in parts):
-        return eager(*parts).to(result_dtype)
+    if not all(is_fusable(part, beta) for part in parts):
+        return eager(*parts).to(batch.result_dtype)
     logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)
     rows = block_rows or max(1, logits_at_a_time // len(linear_weight))
-    blocks = _Blocks(
-        batch,
-        beta.to(values).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta,
-        temperature,
-        rows,
-    )
+    blocks = _Blocks(batch, batch.over_classes(beta), temperature, rows)
     return _BlockwiseLinear.apply(
-        blocks, eager, batch.scales().to(values), target, *(part.to(values) for part in parts)
-    ).to(result_dtype)
+        blocks, eager, batch.scales(), target, *(part.to(batch.dtype) for part in parts)
+    ).to(batch.result_dtype)
 
 
 class _BlockwiseLinear(torch.autograd.Function):

@@ -20,7 +20,7 @@ Divergence = Literal["symmetric", "q_u", "u_q"]
 """How LM compares the wrong classes with a uniform distribution."""
 
 
-@tensor_by_keyword("margin", 2)
+@tensor_by_keyword("margin")
 def soft_margin_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -64,10 +64,10 @@ def soft_margin_cross_entropy(
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     margin = batch.parameter("margin", margin, "> -inf")
-    return batch.reduce(softplus(batch.log_odds_against(batch.values) + margin))
+    return batch.reduce(softplus(batch.log_odds_against(batch.values(input)) + margin))
 
 
-@tensor_by_keyword("gamma", 2)
+@tensor_by_keyword("gamma")
 def focal_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -107,7 +107,7 @@ def focal_cross_entropy(
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     gamma = batch.parameter("gamma", gamma, ">= 0")
-    x = batch.log_odds_against(batch.values)
+    x = batch.log_odds_against(batch.values(input))
     certain = x > 1e30  # that it is wrong: p_c = 0, also for a class masked by the lowest number
     finite_x = x.masked_fill(certain, 0.0)
     rest = torch.exp(-gamma * softplus(-finite_x))  # (1 - p_c)^gamma: log(1 - p_c) = -softplus(-x)
@@ -116,7 +116,7 @@ def focal_cross_entropy(
     return batch.reduce(torch.where(certain, x, focal))
 
 
-@tensor_by_keyword("margin", 2)
+@tensor_by_keyword("margin")
 def multi_class_hinge(
     input: Tensor,
     target: Tensor,
@@ -155,12 +155,13 @@ def multi_class_hinge(
         only_indices="the hinge is over the classes that are wrong",
     )
     margin = batch.parameter("margin", margin, "> -inf")
-    excess = batch.values - batch.true(batch.values) + margin
+    values = batch.values(input)
+    excess = values - batch.true(values) + margin
     excess = torch.relu(excess.scatter(batch.dim, batch.true_class, 0.0))
     return batch.reduce(excess.sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
 
 
-@tensor_by_keyword("reg_lambda", 2)
+@tensor_by_keyword("reg_lambda")
 def large_margin_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -223,7 +224,8 @@ def large_margin_cross_entropy(
     )
     reg_lambda = batch.parameter("reg_lambda", reg_lambda, ">= 0")
     margin = batch.parameter("margin", margin, "> -inf")
-    log_q, others = _log_q(batch.values, batch.true_class, batch.dim)
+    values = batch.values(input)
+    log_q, others = _log_q(values, batch.true_class, batch.dim)
     q_log_q = (log_q.exp() * log_q).sum(batch.dim, keepdim=True)
     u_log_q = log_q.sum(batch.dim, keepdim=True) / others
     if divergence == "symmetric":
@@ -232,7 +234,7 @@ def large_margin_cross_entropy(
         distance = q_log_q + torch.log(others)
     else:
         distance = -u_log_q - torch.log(others)
-    losses = softplus(batch.log_odds_against(batch.values) + margin)
+    losses = softplus(batch.log_odds_against(values) + margin)
     return batch.reduce(losses, of_true=reg_lambda * distance)
 
 

@@ -43,7 +43,7 @@ def _above_one_minus_exp(x: Tensor) -> Tensor:
     return torch.where(x < 0.25, small * small / 2 * series, x - one_minus_exp(x))
 
 
-@tensor_by_keyword("q", 2)
+@tensor_by_keyword("q")
 def generalized_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -83,15 +83,15 @@ def generalized_cross_entropy(
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     q = batch.parameter("q", q, "in (0, 1]")
     # a smaller q means the cross-entropy to the last digit, but gives 0 / 0 here
-    least = torch.finfo(batch.values.dtype).eps ** 2
+    least = torch.finfo(batch.dtype).eps ** 2
     q = q.clamp(min=least) if isinstance(q, Tensor) else max(q, least)
-    cross_entropy = softplus(batch.log_odds_against(batch.values))
+    cross_entropy = softplus(batch.log_odds_against(batch.values(input)))
     if isinstance(q, Tensor):  # infinity times the 0 of exp(-infinity) would be its derivative
         cross_entropy = cross_entropy.clamp(max=torch.finfo(cross_entropy.dtype).max / 4)
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
 
-@tensor_by_keyword("epsilon", 2)
+@tensor_by_keyword("epsilon")
 def poly1_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -130,7 +130,7 @@ def poly1_cross_entropy(
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     epsilon = batch.parameter("epsilon", epsilon, ">= -1")
-    cross_entropy = softplus(batch.log_odds_against(batch.values))
+    cross_entropy = softplus(batch.log_odds_against(batch.values(input)))
     losses = cross_entropy + epsilon * one_minus_exp(cross_entropy)
     near = epsilon < -0.5  # -1, where the two terms of a confident sample cancel
     if isinstance(near, Tensor) or near:
@@ -177,7 +177,7 @@ def negative_probability(
         tokens of a language model.
     """
     batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
-    return batch.reduce(one_minus_exp(softplus(batch.log_odds_against(batch.values))))
+    return batch.reduce(one_minus_exp(softplus(batch.log_odds_against(batch.values(input)))))
 
 
 def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:

@@ -70,7 +70,7 @@ class Loss(nn.Module, ABC):
         return {name: getattr(self, name) for name in (*self._checks, *self._options)}
 
     def __setattr__(self, name: str, value: Tensor | nn.Module) -> None:
-        if name in _OPTIONS and name not in (*self._checks, *self._options):
+        if name in _OPTIONS and name not in self._options:
             raise AttributeError(f"{type(self).__name__} has no {name}")
         check = self._checks.get(name) or _OPTIONS.get(name)
         if check is not None and "_buffers" in self.__dict__:

@@ -37,7 +37,7 @@ class ArcFaceLoss(Loss):
     _function = staticmethod(functional.arcface_cross_entropy)
     _checks = {"scale": "> 0", "margin": "in [0, pi] radians"}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor = 64.0,
@@ -68,7 +68,7 @@ class CosFaceLoss(Loss):
     _function = staticmethod(functional.cosface_cross_entropy)
     _checks = {"scale": "> 0", "margin": ">= 0"}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor = 64.0,
@@ -131,17 +131,15 @@ class AnnealedLoss(Loss):
         """
         if not callable(self.annealing):
             return self.annealing
-        if not self.training:
-            return self.annealing(int(self.steps))
-        if computes_again():
-            return self.annealing(int(self.steps) - 1)
-        annealing = self.annealing(int(self.steps))
-        update_state(
-            self.steps,
-            self.steps + 1,
-            owner=type(self).__name__,
-            instead="give the annealing as a number",
-        )
+        again = self.training and computes_again()
+        annealing = self.annealing(int(self.steps) - int(again))
+        if self.training and not again:
+            update_state(
+                self.steps,
+                self.steps + 1,
+                owner=type(self).__name__,
+                instead="give the annealing as a number",
+            )
         return annealing
 
 
@@ -160,7 +158,7 @@ class SphereFaceLoss(AnnealedLoss):
     _function = staticmethod(functional.sphereface_cross_entropy)
     _checks = {"scale": ">= 0", **AnnealedLoss._checks}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor = 1.0,
@@ -204,9 +202,7 @@ class LSoftmaxLoss(AnnealedLoss):
 
     _function = staticmethod(functional.l_softmax_cross_entropy)
 
-    @tensor_by_keyword(
-        "margin", 1, how="{name} must be a whole number; int() makes one of a tensor"
-    )
+    @tensor_by_keyword("margin", how="{name} must be a whole number; int() makes one of a tensor")
     def __init__(
         self,
         margin: int = 4,
@@ -248,7 +244,7 @@ class ArcGradLoss(Loss):
     _function = staticmethod(functional.arcgrad_cross_entropy)
     _checks = {"scale": "> 0"}
 
-    @tensor_by_keyword("scale", 1)
+    @tensor_by_keyword("scale")
     def __init__(
         self,
         scale: float | Tensor,
@@ -281,12 +277,10 @@ class AdaCosLoss(Loss):
         classes: C >= 2, as many as the cosines have. For C = 2 the published scale is and stays 0,
             so nothing is learnt.
         dynamic: compute the scale from the batches; False for the fixed scale.
-        minimum_scale: a lower bound, which the paper does not have, such as 0.98, from which three
-            classes start; None for no bound.
-        maximum_scale: an upper bound on the magnitude of the scale, which the paper does not have;
-            the default is some fifteen times the largest scale in common use; None for no bound.
-            Where all cosines come close to 1, as with features that have collapsed, the published
-            scale grows without end. A scale that reaches the bound on a CPU gives a RuntimeWarning.
+        minimum_scale: a lower bound, such as 0.98, from which three classes start, or None.
+        maximum_scale: an upper bound on the magnitude of the scale, or None; the default is some
+            fifteen times the largest scale in common use. A scale that reaches the bound on a CPU
+            gives a RuntimeWarning.
         runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with its own
             scale; None for one run.
 

@@ -21,7 +21,7 @@ class CenterLoss(Loss):
     _function = staticmethod(functional.center_loss)
     _options = OPTIONS_OF_INDICES
 
-    @tensor_by_keyword("weight", 1)
+    @tensor_by_keyword("weight")
     def __init__(
         self,
         *,
@@ -63,7 +63,7 @@ class GaussianMixtureLoss(Loss):
     _function = staticmethod(functional.gaussian_mixture_cross_entropy)
     _checks = {"margin": ">= 0", "likelihood_weight": ">= 0"}
 
-    @tensor_by_keyword("margin", 1)
+    @tensor_by_keyword("margin")
     def __init__(
         self,
         margin: float | Tensor = 0.0,

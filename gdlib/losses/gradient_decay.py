@@ -43,7 +43,7 @@ class GDCrossEntropyLoss(Loss):
 
     _checks = {"beta": "> 0", "temperature": "> 0"}
 
-    @tensor_by_keyword("beta", 1)
+    @tensor_by_keyword("beta")
     def __init__(
         self,
         beta: float | Tensor = 1.0,

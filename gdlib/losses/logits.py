@@ -21,7 +21,7 @@ class SoftMarginLoss(Loss):
     _function = staticmethod(functional.soft_margin_cross_entropy)
     _checks = {"margin": "> -inf"}
 
-    @tensor_by_keyword("margin", 1)
+    @tensor_by_keyword("margin")
     def __init__(
         self,
         margin: float | Tensor,
@@ -45,7 +45,7 @@ class FocalLoss(Loss):
     _function = staticmethod(functional.focal_cross_entropy)
     _checks = {"gamma": ">= 0"}
 
-    @tensor_by_keyword("gamma", 1)
+    @tensor_by_keyword("gamma")
     def __init__(
         self,
         gamma: float | Tensor = 2.0,
@@ -69,7 +69,7 @@ class GeneralizedCrossEntropyLoss(Loss):
     _function = staticmethod(functional.generalized_cross_entropy)
     _checks = {"q": "in (0, 1]"}
 
-    @tensor_by_keyword("q", 1)
+    @tensor_by_keyword("q")
     def __init__(
         self,
         q: float | Tensor = 0.7,
@@ -93,7 +93,7 @@ class Poly1CrossEntropyLoss(Loss):
     _function = staticmethod(functional.poly1_cross_entropy)
     _checks = {"epsilon": ">= -1"}
 
-    @tensor_by_keyword("epsilon", 1)
+    @tensor_by_keyword("epsilon")
     def __init__(
         self,
         epsilon: float | Tensor = 1.0,
@@ -139,7 +139,7 @@ class MultiClassHingeLoss(Loss):
     _checks = {"margin": "> -inf"}
     _options = OPTIONS_OF_INDICES
 
-    @tensor_by_keyword("margin", 1)
+    @tensor_by_keyword("margin")
     def __init__(
         self,
         margin: float | Tensor = 1.0,
@@ -164,7 +164,7 @@ class LargeMarginLoss(Loss):
     _function = staticmethod(functional.large_margin_cross_entropy)
     _checks = {"reg_lambda": ">= 0", "divergence": check_divergence, "margin": "> -inf"}
 
-    @tensor_by_keyword("reg_lambda", 1)
+    @tensor_by_keyword("reg_lambda")
     def __init__(
         self,
         reg_lambda: float | Tensor = 0.3,
