@@ -67,7 +67,7 @@ def test_held_out_images_say_two_rates_alike_for_beta_1() -> None:
         )["low"].item()
         for rate in (0.1, 0.2)
     ]
-    assert lows[0] > 0 > lows[1]  # the lead at the chosen rates is barely measurable
+    assert 0.002 > lows[0] > lows[1] > -0.001  # the lead at the chosen rates is barely measurable
 
 
 def test_ten_times_the_rate_does_on_mnist_what_a_small_beta_does() -> None:
