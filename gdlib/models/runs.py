@@ -13,7 +13,7 @@ from torch import Tensor, nn
 Outputs = Tensor | tuple[Tensor, ...]
 
 _OF_EVERY_MODULE = {*vars(nn.Module()), "_compiled_call_impl", "_is_torch_compile"}
-"""Attributes in which modules of one kind may differ."""
+"""Attributes in which modules of one kind may differ, apart from their hooks."""
 
 
 class RunModel(nn.Module):
@@ -145,10 +145,9 @@ class VmapStack(RunModel):
     """R modules of one kind and shape, which ``torch.func.vmap`` computes at once.
 
     Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
-    for small modules. What is not a tensor, such as an activation, is the same in all, and hooks
-    are those of the first. It suits neither batch normalisation nor dropout. A module may change
-    its buffers in place; a tensor that it assigns to one anew is lost in evaluation mode, and an
-    error in training.
+    for small modules. What is not a tensor, such as an activation or a hook, is the same in all. It
+    suits neither batch normalisation nor dropout. A module may change its buffers in place; a
+    tensor that it assigns to one anew is lost in evaluation mode, and an error in training.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
@@ -266,8 +265,11 @@ def _settings(module: nn.Module) -> dict[str, object]:
         settings[place or "the module"] = type(layer)
         if not type(layer).__module__.startswith("torch._dynamo"):
             for name, value in vars(layer).items():
-                if name not in _OF_EVERY_MODULE:
-                    settings[f"{place}.{name}".removeprefix(".")] = value
+                if name.endswith("_hooks") and name in _OF_EVERY_MODULE:
+                    value = list(value.values())  # their keys are counted on
+                elif name in _OF_EVERY_MODULE:
+                    continue
+                settings[f"{place}.{name}".removeprefix(".")] = value
     return settings
 
 

@@ -900,6 +900,10 @@ def multiplied_by(number: float) -> Callable[[Tensor], Tensor]:
     return lambda z: number * z
 
 
+def halved(module: torch.nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(0.5 * one for one in given)
+
+
 class TestStacks:
     x = torch.randn(24, 4, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
@@ -1144,6 +1148,17 @@ class TestStacks:
         with pytest.raises(ValueError, match="into a ModuleStack; they differ in 'parts', or it c"):
             models.VmapStack(copies)
         assert predict(models.ModuleStack(copies), self.x).shape[0] == 2
+
+    def test_modules_with_hooks(self) -> None:
+        """All would be computed with those of the first."""
+        copies = [Called(torch.tanh) for _ in range(2)]
+        for module in copies:
+            module.register_forward_pre_hook(halved)
+        stacks = [models.ModuleStack(copies), models.VmapStack(copies)]
+        torch.testing.assert_close(*(predict(stack, self.x) for stack in stacks))
+        copies[1].register_forward_pre_hook(halved)
+        with pytest.raises(ValueError, match="they differ in '_forward_pre_hooks'"):
+            models.VmapStack(copies)
 
     def test_a_shared_backbone_that_is_frozen(self) -> None:
         """It is not trained, and so need not be there once for each run."""
