@@ -146,7 +146,7 @@ class ClassCenters(_Head):
     several processes train together (``DistributedDataParallel``), give ``rate=None``.
 
     Args:
-        features: D.
+        in_features: D.
         classes: C.
         rate: :math:`\alpha` in [0, 1], or None; the paper's is 0.5.
         runs: R for a stack, None for one run.
@@ -155,7 +155,7 @@ class ClassCenters(_Head):
         ``centers`` is ``[C, D]`` or ``[R, C, D]``.
 
     Example:
-        >>> head = ClassCenters(features=1, classes=2, rate=1.0)
+        >>> head = ClassCenters(in_features=1, classes=2, rate=1.0)
         >>> head.update(torch.tensor([[4.0]]), torch.tensor([1]))
         >>> head.centers.tolist()
         [[0.0], [2.0]]
@@ -168,14 +168,14 @@ class ClassCenters(_Head):
     centers: Tensor
 
     def __init__(
-        self, features: int, classes: int, *, rate: float | None = 0.5, runs: int | None = None
+        self, in_features: int, classes: int, *, rate: float | None = 0.5, runs: int | None = None
     ) -> None:
         super().__init__()
-        _check_sizes(features, classes)
+        _check_sizes(in_features, classes)
         if rate is not None:
             check_number("rate", rate, "in [0, 1]")
         stack = () if runs is None else (check_whole("runs", runs, 1),)
-        start = torch.zeros(*stack, classes, features)
+        start = torch.zeros(*stack, classes, in_features)
         self.rate = rate
         if rate is None:
             self.centers = nn.Parameter(start)
@@ -206,7 +206,7 @@ class GaussianMixtureHead(_Head):
     ``[..., N, C, D]``.
 
     Args:
-        features: D.
+        in_features: D.
         classes: C.
         diagonal: learn a variance, initially 1, for each class and feature; otherwise all are 1.
 
@@ -220,10 +220,10 @@ class GaussianMixtureHead(_Head):
         (torch.Size([5, 3]), tensor([[0., 0., 0.]]))
     """
 
-    def __init__(self, features: int, classes: int, *, diagonal: bool = False) -> None:
+    def __init__(self, in_features: int, classes: int, *, diagonal: bool = False) -> None:
         super().__init__()
         check_boolean("diagonal", diagonal)
-        means = _initial_vectors(features, classes)
+        means = _initial_vectors(in_features, classes)
         self.means = nn.Parameter(means)
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
 

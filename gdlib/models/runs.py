@@ -120,11 +120,12 @@ class ModuleStack(RunModel):
     def _each(self, function: Callable[[nn.Module, Tensor], Any], inputs: Tensor) -> list[Any]:
         """Call the function for each module with its batch."""
         shared = self._runs_of_batch(inputs)
-        pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
+        # a batch of its own for each, since a module may change it in place
+        pairs = ((copy, inputs[run // shared].clone()) for run, copy in enumerate(self.copies))
         if not (inputs.is_cuda and torch.cuda.is_current_stream_capturing()):
             return [function(*pair) for pair in pairs]
         here = torch.cuda.current_stream()
-        streams = [torch.cuda.Stream() for _ in pairs]
+        streams = [torch.cuda.Stream() for _ in self.copies]
         outputs = []
         for stream, pair in zip(streams, pairs, strict=True):
             stream.wait_stream(here)

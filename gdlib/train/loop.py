@@ -31,7 +31,7 @@ from gdlib.train.update import RecordedSGD, Update, optimizer_of, rates_of, read
 
 Measure = Callable[[Any, int], Mapping[str, Tensor | float] | None]
 
-_ENTRIES = ("epoch", "beta", "learning_rate", "loss")  # of the history, besides what is measured
+_ENTRIES = ("epoch", "beta", "lr", "loss")  # of the history, besides what is measured
 _log = logging.getLogger("gdlib.train")
 
 
@@ -149,7 +149,7 @@ def train(
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``; ``beta`` and
-        ``learning_rate`` for the next step (β as ``[R]``, if the loss has one, and at the end that
+        ``lr`` for the next step (β as ``[R]``, if the loss has one, and at the end that
         of the last step; after one cycle there is no next rate, and the number has no meaning);
         from epoch 1 on, ``loss`` (the mean over the samples of the epoch as they were seen,
         ``[R]``; where labels are ignored, the mean of the batches' means, weighted by batch size,
@@ -279,7 +279,7 @@ def train(
             measured = _measured(measure, stack, objective, epoch)
             if table.known:
                 entry["beta"] = table.of_steps([min(step, last)])[0]
-            entry["learning_rate"] = float(rates.get_last_lr()[0])
+            entry["lr"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)
             file.update(history)
     finally:

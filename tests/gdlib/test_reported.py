@@ -1149,6 +1149,26 @@ class TestStacks:
             models.VmapStack(copies)
         assert predict(models.ModuleStack(copies), self.x).shape[0] == 2
 
+    def test_modules_that_change_their_input_in_place(self) -> None:
+        """The others would get what the first has left."""
+
+        def net() -> torch.nn.Sequential:
+            first = torch.nn.Linear(4, 4).requires_grad_(False)
+            act, last = torch.nn.LeakyReLU(0.1, inplace=True), torch.nn.Linear(4, 3)
+            return torch.nn.Sequential(act, first, last)
+
+        copies, x = [net(), net()], self.x.clone()
+        alone = [models.ModuleStack([copy.deepcopy(one)]) for one in copies]
+        stack = models.ModuleStack(copies)
+        for data in ({}, {"seeds": [0, 1]}):
+            self.train(stack, **data)
+            for seed, one in enumerate(alone):
+                self.train(one, seeds=seed if data else 0)
+            assert torch.equal(
+                predict(stack, self.x), torch.cat([predict(one, self.x) for one in alone])
+            )
+        assert torch.equal(self.x, x)
+
     def test_modules_with_hooks(self) -> None:
         """All would be computed with those of the first."""
         copies = [Called(torch.tanh) for _ in range(2)]

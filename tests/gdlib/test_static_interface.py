@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
+import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -186,14 +188,21 @@ focal: torch.Tensor = functional.focal_cross_entropy(logits, labels, gamma=torch
 
 
 @pytest.fixture(scope="module")
-def user_code(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[int], set[int]]:
-    """A file with every fault on a line of its own; the lines to be flagged, and the others."""
+def user_code(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, set[int], set[int]]:
+    """A file with every fault on a line of its own; the lines to be flagged, and the others.
+
+    The others are correct code, the sweep of README.md among them.
+    """
     lines = HEAD.splitlines()
     flagged, others = set(), set()
     for code, static in [*FAULTS, (MISSPELT, True)]:
         lines.append(code)
         (flagged if static else others).add(len(lines))
-    for code in CORRECT.splitlines():
+    _, sweep = re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)
+    correct = [*CORRECT.splitlines(), "inputs = new_inputs = logits", "def sweep() -> None:"]
+    for code in [*correct, *textwrap.indent(sweep, "    ").splitlines()]:
         lines.append(code)
         others.add(len(lines))
     path = tmp_path_factory.mktemp("user") / "user_code.py"

@@ -542,9 +542,7 @@ class TestScheduleAndHistory:
             milestones=[1, 3],
             lr=1.0,
         )
-        assert [entry["learning_rate"] for entry in history] == pytest.approx(
-            [1.0, 0.1, 0.1, 0.01, 0.01]
-        )
+        assert [entry["lr"] for entry in history] == pytest.approx([1.0, 0.1, 0.1, 0.01, 0.01])
 
     def test_measure_sees_a_model_in_evaluation(self):
         modes, dropout = [], nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
@@ -814,7 +812,7 @@ class TestCheckpoint:
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True)
         )
 
-    @pytest.mark.parametrize("name", ["epoch", "beta", "learning_rate", "loss"])
+    @pytest.mark.parametrize("name", ["epoch", "beta", "lr", "loss"])
     def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
         """An ``epoch`` that was measured once overwrote the count of epochs.
 
@@ -822,8 +820,7 @@ class TestCheckpoint:
         """
         with pytest.raises(
             ValueError,
-            match="measure must leave epoch, beta, learning_rate, loss to the history; "
-            f"it returned {name}",
+            match=f"measure must leave epoch, beta, lr, loss to the history; it returned {name}",
         ):
             fit(
                 StackedMLP([4, 3], [0]),

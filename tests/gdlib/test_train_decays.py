@@ -54,7 +54,7 @@ def fitted(
 
 
 def rates(**options) -> list[float]:
-    return [entry["learning_rate"] for entry in fitted(**options)[1]]
+    return [entry["lr"] for entry in fitted(**options)[1]]
 
 
 class TestExponential:
@@ -127,9 +127,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule,
         with pytest.raises(Stop):
             fitted(path, stop_at, **options)
         resumed, history = fitted(path, **options)
-        assert [entry["learning_rate"] for entry in history] == [
-            entry["learning_rate"] for entry in expected
-        ]
+        assert [entry["lr"] for entry in history] == [entry["lr"] for entry in expected]
         assert all(
             torch.equal(one, other)
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True)

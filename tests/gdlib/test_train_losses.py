@@ -163,7 +163,7 @@ class ToCenters(nn.Module):
         super().__init__()
         torch.manual_seed(1)
         self.body = nn.Linear(4, 2)
-        self.centers = ClassCenters(features=2, classes=3, rate=None)
+        self.centers = ClassCenters(in_features=2, classes=3, rate=None)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         return self.body(inputs), self.centers.centers
@@ -656,8 +656,8 @@ class TestMeasurements:
     def test_may_be_missing(self):
         history = fit(net(), F.cross_entropy, measure=lambda model, epoch: None)
         assert [entry.keys() for entry in history] == [
-            {"epoch", "learning_rate"},
-            *[{"epoch", "learning_rate", "loss"}] * 3,
+            {"epoch", "lr"},
+            *[{"epoch", "lr", "loss"}] * 3,
         ]
 
     def test_see_the_stack_that_was_given(self):
