@@ -50,7 +50,7 @@ def sentences() -> list[str]:
         "to the true logit; a formula gives the effect on confidence.",
         "**Accuracy:** on CIFAR-10 and CIFAR-100, at one learning rate, a small network with "
         f"β = 0.1 or 0.01 is within {rounded_up(below.abs().max()):.1f} points of the "
-        f"cross-entropy. β = 5 costs {five.min():.1f} to {five.max():.1f} points of top-1 "
+        f"cross-entropy. β = 5 costs up to {five.max():.1f} points of top-1 "
         f"({of_resnet[0]:.1f} with ResNet18) and gains up to {top5.max():.1f} of top-5 on "
         f"CIFAR-100, but not with ResNet18. β = 20 costs {twenty.min():.1f} to "
         f"{twenty.max():.1f} ({of_resnet[1]:.1f} with ResNet18).",
