@@ -1,10 +1,8 @@
 """The losses against PyTorch's cross-entropy and against a public library.
 
-The library has the same losses. Time and memory are given as ratios.
-
-A last comparison is with the compiler of PyTorch (``torch.compile``): of the loss as it is, and of
-loss and gradient written as one function, from which it can make one pass in C++. There the seconds
-of the first call are given, too.
+The library has the same losses. Time and memory are given as ratios. The loss of a linear layer is
+measured against that layer followed by PyTorch's cross-entropy, and against PyTorch's own loss of a
+linear layer in pieces, ``F.linear_cross_entropy``.
 
 Forward and backward pass. Times are processor times of one thread; all candidates take turns, and
 the median of the turns' ratios counts. An array that the allocator takes from the system anew costs
@@ -20,14 +18,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import ctypes
-import functools
 import math
 import multiprocessing
 import os
 import platform
 import statistics
-import tempfile
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,23 +34,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.measuring import Row, arguments, can_compile, compared, finish, take_turns
+from benchmarks.measuring import Row, arguments, compared, finish, take_turns
 from gdlib import functional
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
-from gdlib.functional._fused import GradientInForward
 from gdlib.heads import cosines
 
 SHAPES = {(128, 10): (200, 21), (4096, 1000): (2, 41), (1024, 32000): (1, 15)}  # passes, turns
 SMOOTHED_SHAPES = {(4096, 1000): 21, (512, 32000): 11}  # turns
-LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
+LINEAR_SHAPES = {(4096, 1000, 64): 11, (1024, 32000, 64): 5, (512, 32000, 2048): 3}  # turns
+IN_HALF, HALF_TURNS = (2048, 32000), 7  # tokens of a language model, in bfloat16
 PROCESSES = 3
 MEMORY_SHAPES, MEMORY_TURNS = [(16384, 1000), (1024, 32000)], 2
 LIBRARY_SHAPES = {(128, 10): (50, 15), (1024, 1000): (1, 31)}  # passes, turns
-COMPILED = ("decayed", "compiled", "compiled pass")
-COMPILED_SHAPES = {(256, 1000): (20, 31), (64, 32000): (4, 31)}  # passes, turns
-WIDTH = 64  # of the features of the linear layer
+WIDTH = 64  # of the features of the linear layer, if its shape does not say it
 Pass = Callable[[], None]
-Shape = tuple[int, int]
+Shape = tuple[int, ...]  # samples, classes and width
 
 
 def decayed(logits: Tensor, labels: Tensor) -> Tensor:
@@ -74,36 +67,13 @@ def softmax_alone(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits.detach(), 1)
 
 
-def compiled(logits: Tensor, labels: Tensor) -> Tensor:
-    return compiler_of(decayed)(logits, labels)
-
-
-def compiled_pass(logits: Tensor, labels: Tensor) -> Tensor:
-    make = functools.partial(compiler_of(loss_and_gradient), labels=labels)
-    return GradientInForward.apply(logits, make, functools.partial(decayed, labels=labels))
-
-
-@functools.cache
-def compiler_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled, when it is first called and not when this module is imported."""
-    return torch.compile(function, dynamic=False)
-
-
-def loss_and_gradient(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean gradient-decay loss for β = 0.1, and its gradient, in single operations."""
-    column = labels.unsqueeze(1)
-    is_true = torch.arange(logits.shape[1]) == column
-    shifted = logits - logits.amax(1, keepdim=True)
-    powers = shifted.exp()
-    others = torch.where(is_true, 0.0, powers).sum(1, keepdim=True)
-    true = shifted.gather(1, column)
-    total = others + 0.1 * true.exp()
-    gradient = torch.where(is_true, -others, powers) / (total * len(logits))
-    return (total.log() - true).mean(), gradient
-
-
 def linear_then_plain(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(F.linear(features, weight), labels)
+
+
+def linear_in_pieces(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
+    options = torch.nn.LinearCrossEntropyOptions()
+    return F.linear_cross_entropy(features, weight, labels, options=options)
 
 
 def linear_decayed(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
@@ -123,25 +93,21 @@ LOSSES = {
     "plain": Candidate("F.cross_entropy", F.cross_entropy),
     "softmax": Candidate("torch.softmax, without loss and gradient", softmax_alone),
     "decayed": Candidate("gd_cross_entropy", decayed),
-    "compiled": Candidate("gd_cross_entropy, compiled", compiled),
-    "compiled pass": Candidate("loss and gradient in one compiled function", compiled_pass),
     "plain smoothed": Candidate("F.cross_entropy with label smoothing", plain_smoothed),
     "smoothed": Candidate("gd_cross_entropy with label smoothing", smoothed),
     "linear then plain": Candidate("F.linear and F.cross_entropy", linear_then_plain, linear=True),
+    "linear in pieces": Candidate("F.linear_cross_entropy", linear_in_pieces, linear=True),
     "linear decayed": Candidate("linear_gd_cross_entropy", linear_decayed, linear=True),
 }
 
 
-def inputs(shape: Shape, linear: bool) -> list[Tensor]:
+def inputs(shape: Shape, linear: bool, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
-    samples, classes = shape
+    samples, classes, width = (*shape, WIDTH)[:3]
     labels = torch.randint(0, classes, (samples,), generator=generator)
-    if linear:
-        return [
-            torch.randn(size, generator=generator).requires_grad_()
-            for size in ((samples, WIDTH), (classes, WIDTH))
-        ] + [labels]
-    return [torch.randn(shape, generator=generator).requires_grad_(), labels]
+    sizes = ((samples, width), (classes, width)) if linear else ((samples, classes),)
+    made = [torch.randn(size, generator=generator).to(dtype) for size in sizes]
+    return [*(one.requires_grad_() for one in made), labels]
 
 
 def backward_pass(loss_fn: Callable[..., Tensor], arguments: list[Tensor]) -> Pass:
@@ -173,7 +139,13 @@ def faults() -> int:
 
 
 def turns_of_two(
-    ours: str, theirs: str, shape: Shape, passes: int, turns: int, keep: bool
+    ours: str,
+    theirs: str,
+    shape: Shape,
+    passes: int,
+    turns: int,
+    keep: bool,
+    dtype: torch.dtype = torch.float32,
 ) -> dict[str, tuple[list[float], float]]:
     """Seconds of a pass in each turn, and the median page faults of a pass, of both sides.
 
@@ -182,7 +154,7 @@ def turns_of_two(
     if keep:
         keep_memory()
     torch.set_num_threads(1)
-    given = inputs(shape, LOSSES[ours].linear)
+    given = inputs(shape, LOSSES[ours].linear, dtype)
     sides = {name: backward_pass(LOSSES[name].function, given) for name in (ours, theirs)}
     seconds, counted = take_turns(sides, turns, passes=passes), {}
     for name, one in sides.items():
@@ -206,9 +178,10 @@ def against_cross_entropy(
     keep: bool = True,
     processes: int = PROCESSES,
     group: str = "time",
+    dtype: torch.dtype = torch.float32,
 ) -> Row:
     found = [
-        in_a_fresh_process(turns_of_two, ours, theirs, shape, passes, turns, keep)
+        in_a_fresh_process(turns_of_two, ours, theirs, shape, passes, turns, keep, dtype)
         for _ in range(processes)
     ]
     seconds = {name: [value for one in found for value in one[name][0]] for name in (ours, theirs)}
@@ -220,7 +193,7 @@ def against_cross_entropy(
         seconds[theirs],
         what=LOSSES[ours].title,
         shape=shape,
-        how="" if keep else "with page faults",
+        how=", ".join(["bfloat16"] * (dtype == torch.bfloat16) + ["with page faults"] * (not keep)),
         against=LOSSES[theirs].title,
         kind="share of the time",
         scale=1e6,
@@ -270,57 +243,10 @@ def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
         shape=shape,
         against=LOSSES[theirs].title,
         kind="share of the memory",
-        scale=1 / (4 * math.prod(shape)),
+        scale=1 / (4 * math.prod(shape[:2])),
         unit="sizes of the logits",
         group="memory",
     )
-
-
-def first_call(name: str, shape: Shape) -> float:
-    """Seconds of the first pass, without what the compiler has kept from before.
-
-    To be called in a process of its own.
-    """
-    torch.set_num_threads(1)
-    one = backward_pass(LOSSES[name].function, inputs(shape, False))
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        start = time.perf_counter()
-        one()
-        return time.perf_counter() - start
-
-
-def through_the_compiler(
-    names: Sequence[str], shape: Shape, *, passes: int, turns: int, keep: bool, processes: int
-) -> list[Row]:
-    rows = [
-        against_cross_entropy(
-            name,
-            "plain",
-            shape,
-            passes=passes,
-            turns=turns,
-            keep=keep,
-            processes=processes,
-            group="compiled loss",
-        )
-        for name in names
-    ]
-    seconds = [in_a_fresh_process(first_call, "compiled", shape) for _ in range(processes)]
-    rows.append(
-        Row(
-            what=f"first call of {LOSSES['compiled'].title}",
-            shape=shape,
-            against="",
-            kind="seconds",
-            value=statistics.median(seconds),
-            low=min(seconds),
-            high=max(seconds),
-            repetitions=len(seconds),
-            group="compiled loss",
-        )
-    )
-    return rows
 
 
 def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
@@ -392,6 +318,7 @@ def main(given: Sequence[str] | None = None) -> None:
     pairs = (
         ("decayed", "plain"),
         ("linear decayed", "linear then plain"),
+        ("linear decayed", "linear in pieces"),
         ("smoothed", "plain smoothed"),
     )
     linux = platform.system() == "Linux"  # where memory can be held
@@ -407,23 +334,22 @@ def main(given: Sequence[str] | None = None) -> None:
                     rows.append(
                         against_cross_entropy("softmax", "plain", shape, **how, group="bound")
                     )
-        for pair, shapes in ((pairs[1], LINEAR_SHAPES), (pairs[2], SMOOTHED_SHAPES)):
-            for shape, turns in {(128, 10): 1}.items() if options.smoke else shapes.items():
+        for pair in pairs[1:]:
+            shapes = SMOOTHED_SHAPES if pair[0] == "smoothed" else LINEAR_SHAPES
+            for shape, turns in ({(128, 10): 1} if options.smoke else shapes).items():
                 rows.append(
                     against_cross_entropy(
                         *pair, shape, passes=1, turns=turns, keep=keep, processes=processes
                     )
                 )
-    if not options.smoke and can_compile():
-        for shape, (passes, turns) in COMPILED_SHAPES.items():
-            rows += through_the_compiler(
-                COMPILED, shape, passes=passes, turns=turns, keep=linux, processes=processes
-            )
+    how = {"passes": 1, "turns": HALF_TURNS, "keep": linux, "processes": processes}
+    if not options.smoke:
+        rows.append(against_cross_entropy(*pairs[0], IN_HALF, **how, dtype=torch.bfloat16))
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
             rows += [
                 memory(*pair, shape, turns=1 if options.smoke else MEMORY_TURNS)
-                for pair in pairs[: 1 if options.smoke else 2]
+                for pair in pairs[: 1 if options.smoke else 3]
             ]
     else:
         print("  memory is measured on Linux only")

@@ -25,6 +25,7 @@ import torch
 
 from benchmarks import gpu, kernel, loss, measuring, sweep, tables
 from benchmarks.measuring import KEPT, Row, compared, load
+from gdlib import functional
 
 SCRIPTS = ["sweep", "tables", "loss"]
 FIELDS = {"schema", "script", "smoke", "environment", "rows"}
@@ -286,24 +287,13 @@ def test_the_kernel_is_rehearsed_without_a_gpu() -> None:
 
 
 @pytest.mark.usefixtures("threads")
-def test_the_pass_that_is_compiled_is_the_loss_and_its_gradient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the compiler is given it: a smoke run compiles nothing, so here it is called as it is."""
-    monkeypatch.setattr(loss, "compiler_of", lambda function: function)
-    monkeypatch.setattr(loss, "in_a_fresh_process", lambda function, *given: function(*given))
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # the first call sets another
-    logits, labels = loss.inputs((6, 20), False)
-    (expected,) = torch.autograd.grad(loss.decayed(logits, labels), logits)
-    for name in loss.COMPILED:
-        function = loss.LOSSES[name].function
-        torch.testing.assert_close(function(logits, labels), loss.decayed(logits, labels))
-        (slope,) = torch.autograd.grad(function(logits, labels), logits)
-        torch.testing.assert_close(slope, expected)
-    size = {"passes": 1, "turns": 1, "keep": False, "processes": 1}
-    rows = loss.through_the_compiler(loss.COMPILED, (6, 20), **size)
-    assert [found.kind for found in rows] == 3 * ["share of the time"] + ["seconds"]
-    assert [found.title for found in rows][-1].startswith("first call of gd_cross_entropy")
+def test_a_loss_of_a_linear_layer_is_compared_with_the_same_layer() -> None:
+    given = loss.inputs((6, 20, 8), True)
+    expected = loss.linear_then_plain(*given)
+    torch.testing.assert_close(loss.linear_in_pieces(*given), expected)
+    beta_1 = functional.linear_gd_cross_entropy(*given, beta=1.0)
+    torch.testing.assert_close(beta_1, expected)
+    assert loss.inputs((6, 20), False, torch.bfloat16)[0].dtype == torch.bfloat16
 
 
 def test_a_sweep_by_vmap_ends_in_the_weights_of_the_loop() -> None:
