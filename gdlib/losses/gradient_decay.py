@@ -26,8 +26,8 @@ class GDCrossEntropyLoss(Loss):
     Attributes:
         beta: the gradient-decay factor :math:`\beta > 0`, which may be set between steps, for
             example from a schedule of :mod:`gdlib.schedules`. A number replaces a tensor that was
-            given; where that must keep its place, as in a CUDA graph, fill it. A learnt β falls to 0 by itself and
-            is refused there: give it a parametrisation
+            given; where that must keep its place, as in a CUDA graph, fill it. A learnt β falls to
+            0 by itself and is refused there: give it a parametrisation
             (:func:`torch.nn.utils.parametrize.register_parametrization`).
         temperature: :math:`\tau > 0`, by which the logits are divided.
 
