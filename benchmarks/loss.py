@@ -41,8 +41,9 @@ from gdlib.heads import cosines
 
 SHAPES = {(128, 10): (200, 21), (4096, 1000): (2, 41), (1024, 32000): (1, 15)}  # passes, turns
 SMOOTHED_SHAPES = {(4096, 1000): 21, (512, 32000): 11}  # turns
-LINEAR_SHAPES = {(4096, 1000, 64): 11, (1024, 32000, 64): 5, (512, 32000, 2048): 3}  # turns
-IN_HALF, HALF_TURNS = (2048, 32000), 7  # tokens of a language model, in bfloat16
+LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
+OF_A_LANGUAGE_MODEL = (2048, 32000)  # tokens and words, in bfloat16
+WIDE = (512, 32000, 2048)  # with the width of its features
 PROCESSES = 3
 MEMORY_SHAPES, MEMORY_TURNS = [(16384, 1000), (1024, 32000)], 2
 LIBRARY_SHAPES = {(128, 10): (50, 15), (1024, 1000): (1, 31)}  # passes, turns
@@ -335,6 +336,8 @@ def main(given: Sequence[str] | None = None) -> None:
                         against_cross_entropy("softmax", "plain", shape, **how, group="bound")
                     )
         for pair in pairs[1:]:
+            if pair[1] == "linear in pieces" and not keep:
+                continue
             shapes = SMOOTHED_SHAPES if pair[0] == "smoothed" else LINEAR_SHAPES
             for shape, turns in ({(128, 10): 1} if options.smoke else shapes).items():
                 rows.append(
@@ -342,9 +345,12 @@ def main(given: Sequence[str] | None = None) -> None:
                         *pair, shape, passes=1, turns=turns, keep=keep, processes=processes
                     )
                 )
-    how = {"passes": 1, "turns": HALF_TURNS, "keep": linux, "processes": processes}
     if not options.smoke:
-        rows.append(against_cross_entropy(*pairs[0], IN_HALF, **how, dtype=torch.bfloat16))
+        how = {"passes": 1, "turns": 5, "keep": linux, "processes": 1}
+        rows.append(
+            against_cross_entropy(*pairs[0], OF_A_LANGUAGE_MODEL, **how, dtype=torch.bfloat16)
+        )
+        rows += [against_cross_entropy(*pair, WIDE, **how) for pair in pairs[1:3]]
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
             rows += [
